@@ -1,2 +1,2 @@
-"""What runs jobs: the commands that do, their supervisor and the jobs; and, in rooms,
-what a command needs for it."""
+"""Runs jobs: the commands that do so, the supervisor and the jobs; and, in rooms, what
+a command needs for it."""

@@ -1,5 +1,5 @@
-"""`lakesql build`: which tests belong to which model, and in which order models run so
-that each is tested before the models that read it."""
+"""`lakesql build`: decides which tests belong to which model, and orders models so that
+each is tested before the models that read it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ NOT_REACHED = "the model did not get as far as its tests"
 
 @dataclass(slots=True)
 class Build:
-    """Which tests belong to which model of a build, and how they have ended so far.
+    """The tests of a build, by model, and how they have ended so far.
 
-    `units` are the results of the unit tests of a model, which is run only where they
-    pass. A data test belongs to the last of the models that it tests, and `order` sees
-    that this one is the last. `loose` are tests of no model that is built, and `seeds`
-    has those of seeds alone. `ran` are the models whose batches have ended well,
-    whatever their tests say. `unit_results` are those of models that were reached.
+    `units` are the results of each model's unit tests; a model runs only if they pass.
+    A data test over several models belongs to the last of them in the order. `loose`
+    are tests of no model in the build, and `seeds` holds the tests of seeds alone.
+    `ran` are the models whose batches have succeeded, whatever the result of their data
+    tests. `unit_results` are those of models that were reached.
     """
 
     manifest: Manifest
@@ -46,8 +46,8 @@ class Build:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def all_results(self) -> list[TestResult]:
-        """The results of all data tests of models that are built; tests that were not
-        reached are skipped ones."""
+        """The results of all data tests of the build; tests that were not reached are
+        skipped."""
         tests = [test for name in self.owned for test in self.owned[name]]
         reached = [
             self.results.get(it.name) or TestResult(it, "skipped", message=NOT_REACHED)
@@ -57,8 +57,8 @@ class Build:
 
 
 def _check_groups(manifest: Manifest, names: Sequence[str]) -> None:
-    """Raise `RunError` (`group-build`) for groups whose tables change together: tests
-    between two models would hold up the others."""
+    """Raise `RunError` (`group-build`) for groups whose tables change together: a test
+    between two of their models would block the others."""
     groups = {
         group.name: group
         for name in names
@@ -87,12 +87,11 @@ def plan_build(
     seeds: Sequence[str] = (),
     is_full_refresh: bool = False,
 ) -> Build:
-    """Put the tests into the order of the models `names`, and those of `seeds` before
-    them.
+    """Assign the tests to the models `names` and fix the order of these, with the tests
+    of `seeds` before them.
 
-    Whatever reads one of the models of a test waits for it, but where the test itself
-    waits for that reader. `units` are the results of the models' unit tests, which have
-    run.
+    Whatever reads a model of a test waits for the test, unless the test itself has to
+    wait for that reader. `units` are the results of unit tests that have already run.
     """
     _check_groups(manifest, names)
     graph = manifest.graph

@@ -1,5 +1,5 @@
 """The jobs of a build: each runs its model's batches and then the data tests of its
-table, and fails where they do."""
+table, and fails if a test fails."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from lakesql.unit.outcomes import is_failed, summary
 
 
 def jobs_with_tests(build: Build, inner: JobsBy | None) -> JobsBy:
-    """The jobs of a run with the tests of each model around them: a model whose tests
-    fail has failed."""
+    """The jobs of a run, each with its model's tests around it: unit tests are judged
+    before it starts, data tests run after it. A model whose tests fail has failed."""
 
     def start(jobs: ModelJobs, begin: StartJob, model: str, emit: Emit) -> Job | None:
         if model in build.units and model not in build.unit_results:
@@ -84,25 +84,26 @@ def _failure(model: str, kind: str, failed: Sequence[str], so: str) -> RunError:
 
 @dataclass(slots=True)
 class _TestedJob:
-    """A job that runs a model's own job and then, if that has succeeded, the data tests
-    of its table."""
+    """A job that runs a model's own job and, if that has succeeded, the data tests of
+    its table."""
 
     job: Job
     tests: ThreadWork
     _is_stopping: bool = False
 
     def step(self) -> None:
-        """Take the job's next step; begin with the tests when it is over."""
+        """Take the inner job's next step, or start the tests once it is over."""
         self.job.step()
         if self._are_next() and not self.job.is_active():
             self.tests.start()
 
     def is_active(self) -> bool:
-        """Whether the job or a test still runs, or tests are to begin."""
+        """Whether the inner job or a test is running, or the tests are still to
+        begin."""
         return self.job.is_active() or self.tests.is_active() or self._are_next()
 
     def error(self) -> Exception | None:
-        """Why the job has failed, or that tests do."""
+        """Why the inner job or its tests have failed; None if neither has."""
         return self.job.error() or self.tests.failure
 
     def request_stop(self) -> None:
@@ -111,11 +112,11 @@ class _TestedJob:
         self.job.request_stop()
 
     def was_stopped(self) -> bool:
-        """Whether the job was, or the tests have not begun."""
+        """Whether the inner job was stopped, or the tests were not begun."""
         return self.job.was_stopped() or not self.tests.has_begun
 
     def progress(self) -> tuple[float, Backlog]:
-        """The progress of the model's own job."""
+        """The progress of the inner job."""
         return self.job.progress()
 
     def _are_next(self) -> bool:

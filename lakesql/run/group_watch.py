@@ -1,10 +1,10 @@
-"""Looks out for what comes into the feeds of groups, so that their many models rest
-until there is something for them.
+"""Watches the feeds of groups for new records, so that a group's many models rest until
+there is something for them.
 
-One thread asks each feed's broker once a trigger where its topics end, however many
-models read them. A model is woken when its topic has grown since it was woken last. A
-topic that is new may be that of a new table: the project is read again then, and what
-it has more is woken too.
+One thread asks each feed's broker once per trigger where its topics end, however many
+models read them. A model is woken if its topic has grown since it was last woken. A new
+topic may belong to a new table: the project is then read again, and its new models are
+woken too.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 SHORTEST_MS = 100
-"""No feed is looked at more often, whatever the trigger."""
+"""The shortest interval at which a feed is polled, whatever the trigger."""
 
 DESCRIBES_EVERY_S = 60.0
-"""How long a partition that was added to a topic may be there before it is looked
-at."""
+"""How often partitions are looked up again, so that partitions added to a topic are
+seen."""
 
 Ends = Mapping[str, Mapping[int, int]]
-"""The offset behind the last record of each partition, by topic."""
+"""The end offset of each partition, one after its last record, by topic."""
 
 
 @dataclass(slots=True)
 class WatchedFeed:
-    """A feed whose topics are looked at every `every_s` seconds. `models` are those
-    that read each topic, `ends` where the topics ended when their models were woken
-    last. `looked` has of each topic of which nobody knows a table how many records it
-    had when the project was read again for it. `ask` says where they end now."""
+    """A feed whose topics are polled every `every_s` seconds. `models` are the models
+    that read each topic, and `ends` where the topics ended when their models were last
+    woken. `looked` has the number of records that each topic of no known table had when
+    the project was last read again for it. `ask` returns where the topics end now."""
 
     ask: Callable[[], Ends]
     every_s: float
@@ -59,10 +59,9 @@ class WatchedFeed:
 
 
 class GroupWatch:
-    """The thread that looks at `feeds`, by their names, from its start until it is
-    closed.
+    """The thread that watches the named `feeds`, from its start until it is closed.
 
-    `ends` are those of topics of which all was read.
+    `ends` are the end offsets of topics that have been read completely.
     """
 
     def __init__(
@@ -98,11 +97,12 @@ class GroupWatch:
 
     @property
     def manifest(self) -> Manifest:
-        """The project, with the tables that have come since."""
+        """The project, including tables that have appeared in feeds since the run
+        began."""
         return self._manifest
 
     def watches(self, model: str) -> bool:
-        """Whether a model is woken when something has come for it."""
+        """Whether the model is woken when records have arrived for it."""
         found = self._manifest.models.get(model)
         return (
             found is not None
@@ -111,12 +111,12 @@ class GroupWatch:
         )
 
     def start(self) -> None:
-        """Begin, if there is anything to look at."""
+        """Start the thread, if there is a feed to watch."""
         if self._feeds:
             self._thread.start()
 
     def take_woken(self) -> list[str]:
-        """The models that were woken since this was asked last."""
+        """The models woken since the last call."""
         if not self._woken:
             return []
         with self._lock:
@@ -124,13 +124,13 @@ class GroupWatch:
         return woken
 
     def ends_of(self, topics: Iterable[str]) -> Ends:
-        """The end offsets by which models were last woken, of topics that have woken
-        any."""
+        """The end offsets at which models were last woken, of those of the topics that
+        have woken any."""
         known = ChainMap(*(feed.ends for feed in self._feeds.values()))
         return {topic: known[topic] for topic in topics if topic in known}
 
     def close(self) -> None:
-        """Look no more."""
+        """Ask the thread to end."""
         self._closed.set()
 
     def _watch(self) -> None:
@@ -154,7 +154,7 @@ class GroupWatch:
                 )
             self._is_away = True
             return
-        # such as that of a client which closes as the run ends
+        # such as a client that is closed as the run ends
         except Exception as error:
             _log.warning("The feed %s was not looked at: %s", name, first_line(error))
             return
@@ -180,13 +180,12 @@ class GroupWatch:
             self._woken += [model for topic in grown for model in feed.models[topic]]
 
     def _add_new(self, name: str, feed: WatchedFeed, sizes: Mapping[str, int]) -> None:
-        """Read the project again, whose feed has other topics than before, or other
-        values of its route. A model that comes to a topic which others read is woken at
-        once.
+        """Read the project again, because its feed has new topics or new values of its
+        route. A new model on a topic that others already read is woken at once.
 
-        A topic is made before its first record comes, and that may say nothing of a
-        table, as a truncate does. So one of which nothing is known then is looked at
-        again once it has twice as many records.
+        A topic is created before its first record arrives, and that may not name a
+        table, as a truncate does not. So a topic of no known table is read again once
+        it has twice as many records.
         """
         if self._reload is None:
             return
@@ -219,8 +218,8 @@ class GroupWatch:
 
 
 class _Ends:
-    """The end offsets of a feed's topics, as the `broker` answers. Partitions are
-    looked up when the topics have changed, and every `DESCRIBES_EVERY_S`."""
+    """The end offsets of a feed's topics, as the `broker` gives them. Partitions are
+    looked up again when the topics have changed, and every `DESCRIBES_EVERY_S`."""
 
     def __init__(self, broker: Callable[[], Broker], origin: StreamOrigin) -> None:
         self._broker, self._origin = broker, origin
@@ -229,8 +228,8 @@ class _Ends:
         self._described_at = 0.0
 
     def ask(self) -> Ends:
-        """Where they end now. Raises what a broker raises that does not answer, or that
-        has not a topic which the feed names."""
+        """Where the topics end now. Raises what a broker raises that does not answer or
+        does not have a topic that the feed names."""
         broker = self._broker()
         names = frozenset(self._origin.find_topics(broker.topic_names))
         is_old = time.monotonic() - self._described_at > DESCRIBES_EVERY_S
@@ -240,7 +239,7 @@ class _Ends:
         try:
             return self._ask()
         except Exception:
-            # it may have been made of topics that were made anew since
+            # its topics may have been recreated since it was made
             self._ask = None
             raise
 
@@ -248,7 +247,7 @@ class _Ends:
 def _watched(
     session: SparkSession, brokers: Brokers, manifest: Manifest, name: str
 ) -> WatchedFeed | None:
-    """The feed as it is watched; None where no broker has it."""
+    """The feed as it is to be watched; None if it is not read from a Kafka cluster."""
     stream = manifest.streams[name]
     cluster = cluster_of(manifest.target, stream)
     if cluster is None:

@@ -1,5 +1,5 @@
-"""Ctrl-C and SIGTERM as a flag: a run ends between batches, not in the middle of
-one."""
+"""Turns Ctrl-C and SIGTERM into a flag, so that a run ends between batches and not in
+the middle of one."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from types import FrameType
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 SHOW_CURSOR = b"\x1b[?25h"
-"""What gives a terminal its cursor back, which the live view hides."""
+"""The escape sequence that shows the terminal's cursor again, which the live view
+hides."""
 
 
 class Interrupt(threading.Event):
-    """Set once somebody has asked the run to end."""
+    """Set once the run has been asked to end."""
 
     def arm(self) -> None:
-        """From now on the first Ctrl-C or SIGTERM sets the flag, and a second one ends
+        """From now on, the first Ctrl-C or SIGTERM sets the flag, and a second one ends
         the process at once.
 
         Ending at once loses nothing: a batch that was not published is written again.
-        Outside the main thread, where no handler may be set, nothing is caught.
+        Outside the main thread, where no handler may be installed, nothing is caught.
         """
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
@@ -36,17 +37,17 @@ class Interrupt(threading.Event):
                 os.write(1, SHOW_CURSOR)
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
-            # the first process of a container, which no signal ends by its default
+            # process 1 of a container is not ended by a signal's default action
             os._exit(128 + number)
         self.set()
 
 
 @contextmanager
 def catch_signals() -> Iterator[Interrupt]:
-    """A flag that is still to be armed: until then, while nothing is written, SIGTERM
-    ends the command as Ctrl-C does.
+    """Yields a flag that is still to be armed. Until then nothing is written, and
+    SIGTERM ends the command as Ctrl-C does.
 
-    What signals meant before, they mean again afterwards.
+    The former signal handlers are restored afterwards.
     """
     if threading.current_thread() is not threading.main_thread():
         yield Interrupt()

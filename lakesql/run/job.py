@@ -1,5 +1,5 @@
-"""What a run does for one model: its stream, a rebuild of its table, maintenance,
-tests. All of them are jobs."""
+"""What a run does for one model is a job: its stream, a rebuild of its table, its
+maintenance or its tests."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:  # who asks for the options of a run need not have Spark
 class RunOptions:
     """How a run treats its models.
 
-    `continuous`: all jobs run at once, until somebody ends the run. Otherwise a model
-    starts when those that it reads are done, takes what is there, and ends.
-    `accept_data_loss`: records that are gone from their topics are passed over.
+    `continuous`: all jobs run at once, until the run is interrupted. Otherwise a model
+    starts when those that it reads are done, reads what has arrived, and ends.
+    `accept_data_loss`: records that are gone from their topics are skipped.
     `fail_fast`: the first model that fails for good ends the run. `fail_if_empty`: a
-    model fails that has read nothing, as its streams have nothing. `is_brief`: the run
-    is over in seconds.
+    model fails if it has read nothing because its streams are empty. `is_brief`: the
+    run is expected to end within seconds.
     """
 
     continuous: bool = False
@@ -34,93 +34,91 @@ class RunOptions:
 
 
 class Job(Protocol):
-    """What runs for one model, in threads of its own, from its start until it is
-    over."""
+    """The work of one model, in threads of its own, from its start until it is over."""
 
     def step(self) -> None:
-        """Do what is next, if something is: it is called again and again while the job
-        is active, by one thread.
+        """Do what comes next, if anything. One thread calls it repeatedly while the job
+        is active.
 
-        What fails here is the job's `error` afterwards; nothing is raised.
+        It raises nothing: a failure becomes the job's `error`.
         """
 
     def is_active(self) -> bool:
-        """Whether any of it still runs, or is still to be done. Changes nothing."""
+        """Whether any of the job still runs or is still to be done. Changes nothing."""
 
     def error(self) -> Exception | None:
-        """Why it has failed, None where it has not, or where it was asked to stop
-        before."""
+        """Why the job has failed; None if it has not, or was asked to stop before."""
 
     def request_stop(self) -> None:
-        """Let what is being written be finished, such as a batch, and begin nothing
-        else. Returns at once."""
+        """Let what is being written finish, such as a batch, and begin nothing else.
+        Returns at once."""
 
     def was_stopped(self) -> bool:
-        """Whether it is over because it was asked to stop, and might have done more.
-        Not if it has ended by itself."""
+        """Whether the job is over because it was asked to stop, with work possibly
+        left. False if it has ended by itself."""
 
     def progress(self) -> tuple[float, Backlog]:
-        """Records per second of the last batch, and the backlog."""
+        """The records per second of the last batch, and the backlog."""
 
 
 StartJob = Callable[[str, "Emit"], Job | None]
-"""Starts the job of a model from where its table stands, and may raise anything. None
-where it cannot be said yet whether it may start: it is asked for again soon."""
+"""Starts the job of a model from where its table stands; may raise anything. Returns
+None if it cannot start yet; it is called again soon."""
 
 
 class Jobs(Protocol):
-    """The jobs of a run, by their models' names, each under the leases that it
-    needs."""
+    """The jobs of a run, by model, each under the leases that it needs."""
 
     def start(self, model: str, emit: Emit) -> Job | None:
-        """Start the model's job, as `StartJob` says."""
+        """Start the model's job; the contract is that of `StartJob`."""
 
     def explain(self, model: str, error: Exception) -> LakesqlError:
-        """What an exception of the model means. A `TransientError` is worth a retry."""
+        """The error that an exception of the model's job stands for. A `TransientError`
+        is worth a retry."""
 
     def must_stop(self, model: str) -> Exception | None:
-        """Why the job must not continue, if so: it may have nothing to do, and so no
-        batch that would ask."""
+        """Why the job must not continue, else None. Asked also while the job is idle
+        and no batch would notice."""
 
     def is_wanted(self, model: str) -> bool:
-        """Whether somebody else has asked to have the model between two batches. Asks
-        nobody."""
+        """Whether another process has asked to have the model between two batches.
+        Sends no request."""
 
     def give_way(self, model: str) -> None:
-        """Let him have it, as its job does not run. `start` gives None until it is this
-        run's again."""
+        """Give the model to the process that has asked for it, while its job does not
+        run. `start` returns None until the model is given back."""
 
     def release(self, model: str) -> None:
-        """The model is done: others may have what was held for it."""
+        """The model has ended: release what was held for it."""
 
     def kill(self) -> None:
-        """End all jobs at once, whatever they are at."""
+        """End all jobs at once, whatever they are doing."""
 
     def rests(self, model: str) -> bool:
-        """Whether the model, whose job has ended well, waits until something has come
-        for it."""
+        """Whether the model, after its job has succeeded, waits until records have
+        arrived for it."""
         return False
 
     def rest(self, model: str) -> None:
-        """The model rests until something has come for it: others may have what was
-        held for it meanwhile."""
+        """The model rests until records have arrived for it: release what was held for
+        it."""
         self.release(model)
 
     def runs_together(self, model: str) -> bool:
-        """Whether the model runs as long as the others of its group, however many these
-        are, and none without it."""
+        """Whether the model runs as long as the others of its group, regardless of
+        concurrency limits, as none of them progresses without it."""
         return False
 
     def woken(self) -> Sequence[str]:
-        """The models that something has come for since this was asked last; those too
-        that are new in the run."""
+        """The models for which records have arrived since the last call, including
+        models that are new in the run."""
         return ()
 
 
 @dataclass(slots=True)
 class ThreadWork:
-    """Python code in a thread of its own, which may ask whether it is to end. It begins
-    with `start`."""
+    """A function that runs in a thread of its own, from `start` on. It is passed a
+    function that tells whether it is to end."""
 
     do: Callable[[Callable[[], bool]], None]
     name: str
@@ -130,25 +128,26 @@ class ThreadWork:
     _thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
         self._thread.start()
 
     @property
     def has_begun(self) -> bool:
-        """Whether it was started."""
+        """Whether the thread was started."""
         return self._thread is not None
 
     def is_active(self) -> bool:
-        """Whether it was started, and is not over."""
+        """Whether the thread is running."""
         return self._thread is not None and self._thread.is_alive()
 
     def request_stop(self) -> None:
-        """Let it hear that it is to end when it asks."""
+        """Make the function see that it is to end, the next time it asks."""
         self._stopping.set()
 
     def was_stopped(self) -> bool:
-        """Whether it has asked after that, and so left something out."""
+        """Whether the function has asked after `request_stop`, so that it may have left
+        something out."""
         return self._was_stopped
 
     def _run(self) -> None:

@@ -1,4 +1,4 @@
-"""Maintenance by itself: tasks that are run without the batches of their models."""
+"""Runs maintenance tasks without the batches of their models."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ IS_RUN = "another runner has the model, and maintains its tables between two bat
 def maintenance_jobs(
     tasks: Mapping[str, frozenset[str]], at_once: bool, sweep: Sweep = ""
 ) -> JobsBy:
-    """Jobs that run tasks in the place of batches: by model, the names of its tasks
-    that are run. Other models of the run have their streams.
+    """Jobs that run maintenance tasks in place of batches: `tasks` has the names of the
+    tasks of each model. Other models of the run have their own jobs.
 
-    With `at_once` all of them run, else those that are due. A model that another runner
-    has is left to that one; with `at_once` its lease is asked for as for a batch.
-    `sweep` is what is asked for by hand of unknown files.
+    With `at_once` all of the tasks run, else those that are due. A model whose lease
+    another runner holds is left to that runner; with `at_once`, that is an error.
+    `sweep` says what to do with files that lakesql is not known to have written:
+    nothing, list or delete.
     """
 
     def start(jobs: ModelJobs, model: str, emit: Emit) -> Job | None:
@@ -89,12 +90,12 @@ def maintenance_jobs(
 
 
 IsEnding = Callable[[], bool]
-"""Asked before each table."""
+"""Whether the run is to end; asked before each table."""
 
 
 @dataclass(frozen=True, slots=True)
 class _MaintenanceJob:
-    """The tasks of a model; none, where there is nothing to do."""
+    """The maintenance of one model; `work` is None if there is nothing to do."""
 
     work: ThreadWork | None
 
@@ -103,25 +104,25 @@ class _MaintenanceJob:
             self.work.start()
 
     def step(self) -> None:
-        """The tasks follow each other by themselves."""
+        """Do nothing: the thread runs the tasks one after the other."""
 
     def is_active(self) -> bool:
         """Whether a task still runs."""
         return self.work is not None and self.work.is_active()
 
     def error(self) -> Exception | None:
-        """Why it has failed: a task has, or the runner must not continue."""
+        """Why a task, or the job as a whole, has failed; None if none has."""
         return self.work.failure if self.work is not None else None
 
     def request_stop(self) -> None:
-        """Begin no other table."""
+        """Begin with no further table."""
         if self.work is not None:
             self.work.request_stop()
 
     def was_stopped(self) -> bool:
-        """Whether tables were left out."""
+        """Whether tables were left out because the job was to end."""
         return self.work is not None and self.work.was_stopped()
 
     def progress(self) -> tuple[float, Backlog]:
-        """Nothing is read."""
+        """No records and no backlog."""
         return 0.0, Backlog(None, "records", is_busy=True)

@@ -55,8 +55,8 @@ NOT_KEPT_FRESH = "takes what is there and ends, as its trigger is available_now:
 
 @dataclass(frozen=True, slots=True)
 class _Started:
-    """What a query was started with: where its batches go, its session, and the number
-    of the lease that it began under."""
+    """What a query was started with: its sink, its session, and the number of the lease
+    that it was started under."""
 
     sink: Sink
     session: SparkSession
@@ -64,20 +64,20 @@ class _Started:
 
 
 JobsBy = Callable[["ModelJobs"], StartJob]
-"""Makes what starts other jobs than the models' own, beside or around
-`ModelJobs.start_model`."""
+"""Makes the function that starts jobs, where a run has other jobs than the models' own
+or jobs around `ModelJobs.start_model`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelJobs:
-    """The jobs of a run, each under its model's lease: streams, or what `jobs_by` puts
-    in their place.
+    """The jobs of a run, each under its model's lease: streams and refreshes, or what
+    `jobs_by` puts in their place.
 
-    `prepared` are the checkpoints that streams have run from, `running` the queries of
-    models that rest in between, and `kept` what those that rest are started with again.
-    `changes` are those of the tables that its views read. `told` are the models of
-    which it was said that they wait for a table, and `ended` those that make none any
-    more.
+    `prepared` are the checkpoints that streams have run from, by model; `running` the
+    queries of models that rest between two jobs, and `kept` what resting models are
+    started again with. `changes` caches the changes of tables that several views read.
+    `told` are the models for which it has been reported that they wait for a table, and
+    `ended` those that have ended, so that nobody waits for their tables any more.
     """
 
     context: RunContext
@@ -96,7 +96,7 @@ class ModelJobs:
     rounds: GroupRounds = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin with no round, and with nothing read for several models."""
+        """Begin without rounds and without cached reads of shared topics."""
         object.__setattr__(self, "sharing", Sharing(self.selects))
         rounds = GroupRounds(
             self.context,
@@ -108,14 +108,15 @@ class ModelJobs:
         object.__setattr__(self, "rounds", rounds)
 
     def start(self, model: str, emit: Emit) -> Job | None:
-        """The model's job, running; None while it waits for a lease."""
+        """Start the model's job and return it; None while the model waits for a lease
+        or for a table."""
         start = self.start_model if self.jobs_by is None else self.jobs_by(self)
         return start(model, emit)
 
     def start_model(self, model: str, emit: Emit) -> Job | None:
-        """The model's own job: its stream, or the refreshes of one that reads tables;
-        None while what it reads has no table, which the first refresh of another model
-        of the run makes."""
+        """Start the model's own job: its stream, or the refreshes of a model over
+        tables. Returns None while the model waits for its lease, or for a table that
+        another model of the run creates in its first refresh."""
         awaited = self._find_awaited(model) if self.continuous else ""
         if awaited:
             if model not in self.told:
@@ -135,8 +136,8 @@ class ModelJobs:
         return self.start_stream(model, emit)
 
     def _find_awaited(self, model: str) -> str:
-        """A model over tables in this run that the model reads, and whose table is
-        still to be made; '' of none."""
+        """A model over tables in this run that the model reads and whose table does not
+        exist yet; '' if there is none."""
         if model not in self.selects:
             return ""
         manifest, reader = self._manifest_of(model), self.selects[model].select.model
@@ -158,8 +159,8 @@ class ModelJobs:
     def start_refreshes(
         self, model: str, emit: Emit, *, is_forced: bool = False
     ) -> RefreshJob | None:
-        """The refreshes of a model over tables, on a session of their own; None while
-        it waits for its lease."""
+        """Start the refreshes of a model over tables, in a session of their own; None
+        while it waits for its lease."""
         if not self.claim(model, emit, patient=self.continuous):
             return None
         context = replace(self.context, emit=emit, check_lease=self.leases.check)
@@ -191,8 +192,8 @@ class ModelJobs:
         return job
 
     def claim(self, model: str, emit: Emit, patient: bool = False) -> bool:
-        """Whether this runner has the model's lease now. Raises what `Leases.claim`
-        raises."""
+        """Claim the model's lease; whether this runner has it now. Raises what
+        `Leases.claim` raises."""
         checkpoint = self.context.manifest.target.checkpoint_of(model)
         return self.leases.claim(
             model, checkpoint, lambda text: emit(Noted(text, model)), patient
@@ -201,11 +202,11 @@ class ModelJobs:
     def start_stream(
         self, model: str, emit: Emit, *, alone: bool = False
     ) -> ModelQuery | None:
-        """The running query, from where its table stands, on its own session; None
-        while it waits for its lease.
+        """Start the model's query from where its table stands, in a session of its own;
+        None while it waits for its lease or its group's.
 
-        If it is not `alone`, it has its place among the models of a group whose tables
-        change together.
+        Unless `alone`, a model of a group whose tables change together takes its place
+        in the group's rounds.
         """
         checkpoint = self.context.manifest.target.checkpoint_of(model)
         group = None if alone else self._together(model)
@@ -251,8 +252,8 @@ class ModelJobs:
         return self._start_query(_Started(sink, session, self.leases.number(model)))
 
     def _start_query(self, started: _Started) -> ModelQuery:
-        """The query over what was prepared, running: until all is read, where its model
-        rests then."""
+        """Start the query over what was prepared. If its model rests between jobs, it
+        reads what is there, and what it was started with is kept."""
         sink, session, model = started.sink, started.session, started.sink.model
         rests = self.rests(model.name)
         if sink.seat is None:
@@ -277,9 +278,9 @@ class ModelJobs:
         return query
 
     def _start_again(self, model: str) -> ModelQuery | None:
-        """The query of a model that has rested, with all that it was prepared with;
-        None where that may not be so any more: another runner has had the model
-        meanwhile, or a stream has other columns."""
+        """Start a model that has rested, with what it was prepared with. Returns None
+        if that may be outdated: another runner has held the lease meanwhile, or a
+        stream has other columns."""
         kept = self.kept.pop(model, None)
         if kept is None or self.leases.number(model) != kept.lease + 1:
             return None
@@ -292,20 +293,21 @@ class ModelJobs:
         return self._start_query(replace(kept, lease=kept.lease + 1))
 
     def _together(self, model: str) -> ModelGroup | None:
-        """The group that a model is one of, if the tables of this one change
-        together."""
+        """The group that the model belongs to, if the tables of the group change
+        together; else None."""
         return consistent_group(self._manifest_of(model), model)
 
     def _claim_group(self, group: ModelGroup, emit: Emit) -> bool:
-        """Whether this runner has the lease of a whole group: two that had some models
-        each would wait for ever."""
+        """Claim the lease of a whole group; whether this runner has it. Two runners
+        that each held some of its models would wait for each other forever."""
         return self.leases.holds(group.name) or self.claim(
             group.name, emit, patient=self.continuous
         )
 
     def explain(self, model: str, error: Exception) -> LakesqlError:
-        """What an exception of the model means: whatever it was, another runner may
-        have moved what this one used."""
+        """The error that an exception of the model's job stands for: a lost lease, a
+        removed checkpoint or a refusal of its next start if there is one of these, else
+        what the exception itself says."""
         if not isinstance(error, LakesqlError) and self.leases.holds(model):
             try:
                 self.leases.check(model)
@@ -331,7 +333,8 @@ class ModelJobs:
         return explain(error, self.selects[model].select)
 
     def _find_gone(self, model: str) -> LakesqlError | None:
-        """That somebody has removed the checkpoint from which the model was run."""
+        """The error (`checkpoint-lost`) if somebody has removed the checkpoint that the
+        model runs from; else None."""
         folder = self.context.manifest.target.checkpoint_of(model)
         if (
             model not in self.prepared
@@ -346,8 +349,8 @@ class ModelJobs:
         )
 
     def _refusal(self, model: str) -> LakesqlError | None:
-        """What the next start of a model would say that streams tables: one may have
-        been rebuilt or rolled back."""
+        """The error with which the next start of a model that streams tables would be
+        refused, such as after a rebuild or rollback of one; else None."""
         bound = self.selects.get(model)
         if bound is None or all(binding.table is None for binding in bound.bindings):
             return None
@@ -363,30 +366,30 @@ class ModelJobs:
         return None
 
     def must_stop(self, model: str) -> RunError | None:
-        """That a lease has passed to another runner, that of a rebuild of the model
-        too."""
+        """The error if the lease of the model, or of its rebuild, has passed to another
+        runner; else None."""
         return self.leases.lost(model + REBUILD_SUFFIX) or self.leases.lost(model)
 
     def is_wanted(self, model: str) -> bool:
-        """Whether a rebuild has asked for the lease. One of this runner's own gives way
-        to nobody."""
+        """Whether another process, a rebuild, has asked for the model's lease. While
+        this runner rebuilds the model itself, it gives way to nobody."""
         return self.leases.is_wanted(model) and not self.leases.holds(
             model + REBUILD_SUFFIX
         )
 
     def give_way(self, model: str) -> None:
-        """Give the lease back, for as long as the rebuild takes with it."""
+        """Give the lease back until the rebuild that has asked for it is done."""
         self.leases.give_way(model)
 
     def rest(self, model: str) -> None:
-        """Give the leases back, and keep what the model is started with again."""
+        """Give the leases back, and keep what the model is to be started again with."""
         started = self.running.get(model)
         self.release(model)
         if started is not None:
             self.kept[model] = started
 
     def release(self, model: str) -> None:
-        """Give the leases back."""
+        """Give the leases back, as the model has ended or rests."""
         self.running.pop(model, None)
         self.ended.add(model)
         if (group := self._together(model)) is not None:
@@ -395,23 +398,23 @@ class ModelJobs:
         self.leases.release(model)
 
     def kill(self) -> None:
-        """Kill Java, and with it whatever a job is at."""
+        """Kill Java, and with it whatever the jobs are doing."""
         kill_java()
 
     def rests(self, model: str) -> bool:
-        """Whether the model takes what is there, and rests until its feed has more: so
-        those of groups do."""
+        """Whether the model, as a member of a watched group, reads what is there and
+        then rests until its feed has more."""
         is_watched = self.watch is not None and self.watch.watches(model)
         return is_watched and not self.runs_together(model)
 
     def runs_together(self, model: str) -> bool:
-        """Whether the model runs as long as the others of its group, whose tables
-        change together."""
+        """Whether the model belongs to a group whose tables change together, and so
+        runs as long as the others of it."""
         return self._together(model) is not None
 
     def woken(self) -> Sequence[str]:
-        """The models whose feeds have brought something: of the run, or new in a group
-        that it has whole."""
+        """The models whose feeds have brought new records: models of the run, or new
+        ones of a group that the run has as a whole."""
         woken = self.watch.take_woken() if self.watch is not None else []
         if self.selects.keys() >= {*woken}:
             return woken
@@ -421,25 +424,26 @@ class ModelJobs:
         return [name for name in woken if name in self.selects or name in new]
 
     def group_of(self, model: str) -> str:
-        """The group that a model is one of, of which as many run side by side as the
-        target's `threads`; '' of none."""
+        """The group that the model belongs to if it rests between jobs, of which at
+        most the target's `threads` run at once; else ''."""
         return model.partition(".")[0] if self.rests(model) else ""
 
     def _newest_manifest(self) -> Manifest:
-        """The project, with the tables that have come since."""
+        """The project, including tables that have appeared in feeds since the run
+        began."""
         return self.context.manifest if self.watch is None else self.watch.manifest
 
     def _manifest_of(self, model: str) -> Manifest:
-        """The project that has the model: where its table has come into a feed since,
-        as it was read then."""
+        """The project that has the model: the newest one if its source table has
+        appeared in a feed since the run began."""
         if model in self.context.manifest.models or self.watch is None:
             return self.context.manifest
         return self.watch.manifest
 
 
 def compile_again(model: str, manifest: Manifest) -> BoundSelect:
-    """The model of another project than it was compiled in; its compiled file says what
-    runs from now on."""
+    """The model, compiled anew in another version of the project. Its compiled file is
+    rewritten, so it shows what runs from now on."""
     compiled = compiled_files(manifest)
     compiled.compile([model])
     return bind_select(manifest, compiled.selects([model])[model])

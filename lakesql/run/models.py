@@ -1,5 +1,5 @@
-"""`lakesql run`: one Spark session, one job per model, in the order in which models
-read each other."""
+"""`lakesql run`: runs models in one Spark session, one job per model, in the order in
+which models read each other."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ if TYPE_CHECKING:  # what tests seeds needs DuckDB, and a run without tests does
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What models of a run wait for beside those that they read.
+    """What the models of a run wait for in addition to those that they read.
 
-    Those of `waits_for` must have succeeded, those of `after` have ended, however that
-    was.
+    Models in `waits_for` must have succeeded; those in `after` must have ended,
+    whatever their status.
     """
 
     waits_for: Mapping[str, frozenset[str]] = field(default_factory=dict)
     after: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def within(self, names: frozenset[str]) -> Order:
-        """The same for a run of these models alone."""
+        """The same order, restricted to a run of these models."""
         waits_for = {
             name: others & names
             for name, others in self.waits_for.items()
@@ -75,19 +75,19 @@ def run_models(
     seeds: SeedsFirst | None = None,
     reload: Callable[[], Manifest] | None = None,
 ) -> bool:
-    """Run the models of `selects` until all that is there has been taken, or with
-    `continuous` until somebody ends it.
+    """Run the models of `selects` until all that has arrived is read, or with
+    `continuous` until the run is interrupted. Returns whether no model and no seed
+    failed.
 
-    Where the run is not continuous, as many models run side by side as the target's
-    `threads`. A model that fails by something that may pass is tried again as the
-    target's `retries` say; any other failure ends it alone, and those that wait for it
-    are skipped. `jobs_by` puts other jobs in the place of the models' streams, and
-    `first` is called once the session is up. `order` is what models wait for beside
-    those that they read, and `ahead` is a session that was begun with. `seeds` are
-    filled and tested first, and models that read one that failed are skipped. Returns
-    whether no model and no seed failed. Raises `ProjectError` and `ProfileError` before
-    anything is started
-    or written.
+    Without `continuous`, at most the target's `threads` models run at once. A model
+    that fails transiently is retried as the target's `retries` allows; any other
+    failure ends that model alone, and those that wait for it are skipped. `jobs_by`
+    replaces the models' own jobs, and `first` is called once the session is open.
+    `order` is what models wait for in addition to those that they read, and `ahead` a
+    session that is already being opened. `seeds` are filled and tested first, and
+    models that read one that failed are skipped. `reload` reads the project again, for
+    tables that appear in feeds during the run. Raises `ProjectError` and `ProfileError`
+    before anything is started or written.
     """
     if jobs_by is None:
         check_whole(manifest, selects)
@@ -146,8 +146,8 @@ def run_selects(
     order: Order | None = None,
     reload: Callable[[], Manifest] | None = None,
 ) -> bool:
-    """What `run_models` does once the session is open, which stays open: run the models
-    and say whether none failed."""
+    """Run the models in a session that is open and stays open, as `run_models` does
+    after opening it; returns whether none failed."""
     name_files(context.session, context.manifest.target.checkpoints)
     up_to_date = _find_up_to_date(context, selects) if jobs_by is None else {}
     watch = None
@@ -205,7 +205,8 @@ def run_selects(
 def _find_up_to_date(
     context: RunContext, selects: Mapping[str, BoundSelect]
 ) -> dict[str, UpToDate]:
-    """The models of groups that surely have nothing new to read."""
+    """The models of groups that certainly have nothing new to read, with what was found
+    of their streams."""
     of_groups = {
         name: each.select
         for name, each in selects.items()
@@ -224,13 +225,13 @@ def _watch_groups(
     up_to_date: Mapping[str, UpToDate],
     reload: Callable[[], Manifest] | None,
 ) -> GroupWatch | None:
-    """The thread that looks at the feeds of the models' groups, started; None where no
-    model is of a group."""
+    """The started thread that watches the feeds of the models' groups; None if no model
+    is in a group."""
     members = [context.manifest.models[name].member for name in selects]
     feeds = {member.feed for member in members if member is not None}
     if not feeds:
         return None
-    # only here: few projects have a group
+    # imported only here: few projects have a group
     from lakesql.run.group_watch import GroupWatch
 
     ends = {
@@ -255,8 +256,8 @@ def _watch_groups(
 def _order_of(
     manifest: Manifest, selects: Mapping[str, BoundSelect], order: Order
 ) -> Order:
-    """What each model waits for: those of the run that it reads, and what `order` says
-    beside."""
+    """What each model waits for: the models of the run that it reads, and those in
+    `order`."""
     ids = manifest.graph.predecessors_within(node_id("model", name) for name in selects)
     order = order.within(frozenset(selects))
     waits_for = {}
@@ -295,8 +296,8 @@ def _of_whole_groups(
     selects: Mapping[str, Select],
     up_to_date: Mapping[str, UpToDate],
 ) -> dict[str, UpToDate]:
-    """The models that have nothing new, but for those of groups whose tables change
-    together where others have."""
+    """`up_to_date` without the models of groups whose tables change together and of
+    which another model has something new."""
     at_work = selects.keys() - up_to_date.keys()
     groups = {
         group.name

@@ -1,10 +1,9 @@
-"""`lakesql rebuild`: fill a model's table again beside the live one, and give the live
-one its rows in one commit.
+"""`lakesql rebuild`: fills a model's table anew beside the live one, and replaces the
+live rows in one commit.
 
-The replacement is written by the model's ordinary batches, with a ledger and a
-checkpoint of its own, so that a rebuild which broke off continues where it stands. Its
-last pass is made under the model's own lease, so the table misses nothing that the live
-one has.
+The model's ordinary batches fill the replacement, with a ledger and a checkpoint of its
+own, so that an interrupted rebuild continues where it stopped. The last of them run
+under the model's own lease, so that no row of the live table is missed.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def rebuild_jobs(
     accept_data_loss: bool,
 ) -> JobsBy:
     """The jobs that rebuild the models. A model without a table is run as usual, and
-    one over tables refreshed in full.
+    one over tables is refreshed in full.
 
     Raises what `bind_rebuild` raises.
     """
@@ -77,7 +76,7 @@ def rebuild_jobs(
         bound = context.current(
             models[model],
             lambda manifest: bind_rebuild(manifest, model, start_at),
-            # one that has begun is continued with the columns that it has
+            # a rebuild that has begun continues with the columns that it has
             asks=not is_begun,
         )
         models[model] = bound
@@ -105,8 +104,8 @@ def rebuild_jobs(
 def claim_rebuild(
     context: RunContext, leases: Leases, model: str, say: Callable[[str], None]
 ) -> bool:
-    """Whether this runner may rebuild the model. Raises `RunError`
-    (`rebuild-under-way`) where another one does."""
+    """Claim the lease of the model's rebuild; whether this runner has it now. Raises
+    `RunError` (`rebuild-under-way`) if another runner rebuilds the model."""
     try:
         return leases.claim(model + REBUILD_SUFFIX, rebuild_folder(context, model), say)
     except RunError as error:
@@ -121,7 +120,8 @@ def claim_rebuild(
 def abandon_rebuilds(
     manifest: Manifest, names: Sequence[str], say: Callable[[str], None]
 ) -> Iterator[tuple[str, bool]]:
-    """Open Spark, and `abandon_rebuild` of each model."""
+    """Open Spark and abandon the rebuild of each model; yields the model's name and
+    whether there was one."""
     with (
         _opened(manifest, names, "start", say) as (context, bound),
         closing(Leases(context.session)) as leases,
@@ -137,8 +137,8 @@ def preview_rebuilds(
     accept_data_loss: bool,
     say: Callable[[str], None],
 ) -> Iterator[tuple[str, str]]:
-    """Open Spark, and say of each model what its rebuild would do. Writes nothing;
-    raises what `check_rebuild` does."""
+    """Open Spark and describe what the rebuild of each model would do; yields the
+    model's name and a text. Writes nothing; raises what `check_rebuild` raises."""
     with _opened(manifest, names, start_at, say) as (context, bound):
         for name in names:
             live = bind_select(manifest, build_select(manifest, name))
@@ -193,8 +193,8 @@ def _opened(
 def abandon_rebuild(
     context: RunContext, select: Select, leases: Leases, say: Callable[[str], None]
 ) -> bool:
-    """Remove the table and the checkpoint of a rebuild that was begun; whether there
-    was one. One that is past its swap is finished instead."""
+    """Remove the table and the checkpoint of an unfinished rebuild; whether there was
+    one. A rebuild that has already swapped its rows in is finished instead."""
     session, table = context.session, select.model.table.rebuild
     folder = rebuild_folder(context, select.model.name)
     while not claim_rebuild(context, leases, select.model.name, say):

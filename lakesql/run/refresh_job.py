@@ -1,5 +1,5 @@
-"""The job of a model over tables: its refreshes, and the maintenance of its table
-between them."""
+"""The job of a model over tables: refreshes its table, and maintains it between two
+refreshes."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from lakesql.engine.maintenance.keeper import Keeper
 
 LOOKS_EVERY_S = 1.0
-"""How often it is looked whether an input has changed, where that is what a refresh
-waits for."""
+"""How often inputs are checked for changes if no interval is configured as trigger."""
 
 TIMED_EVERY_S = 60.0
-"""How often a view is refreshed whose rows change with time, where no interval is its
-trigger; and how often it is looked whether one of which no row is stored is still over
-the columns that its tables have."""
+"""How often a table is refreshed whose rows change with time, if no interval is
+configured as trigger; and how often a view of the catalog is checked against the
+columns of its tables."""
 
 _POLL_S = 0.1
 
 
 @dataclass(slots=True)
 class RefreshJob:
-    """Refreshes a table: once, or until it is asked to stop, by its trigger.
+    """Refreshes a table once, or with `continuous` by its trigger until it is asked to
+    stop.
 
-    With `is_forced` the first refresh makes all rows anew. `keep` is called after each
-    refresh: it keeps what the next run compares to find nothing new.
+    With `is_forced` the first refresh computes all rows. `keep` is called after each
+    refresh; it stores what the next run compares to find nothing new.
     """
 
     refresh: Refresh
@@ -54,30 +54,30 @@ class RefreshJob:
         self.work = ThreadWork(self._run, f"refresh {self.refresh.select.model.name}")
 
     def start(self) -> None:
-        """Begin."""
+        """Start the refreshes."""
         self.work.start()
 
     def step(self) -> None:
-        """The refreshes follow each other by themselves."""
+        """Do nothing: the thread runs one refresh after the other."""
 
     def is_active(self) -> bool:
-        """Whether it still refreshes, maintains, or waits for its trigger."""
+        """Whether the job refreshes, maintains, or waits for its trigger."""
         return self.work.is_active()
 
     def error(self) -> Exception | None:
-        """Why it has failed."""
+        """Why the job has failed; None if it has not."""
         return self.work.failure
 
     def request_stop(self) -> None:
-        """Let the refresh that is being written finish, and begin no other."""
+        """Let the current refresh finish, and begin no other."""
         self.work.request_stop()
 
     def was_stopped(self) -> bool:
-        """Whether it is over because it was asked to stop."""
+        """Whether the job is over because it was asked to stop."""
         return self.work.was_stopped()
 
     def progress(self) -> tuple[float, Backlog]:
-        """No records are read, and none are left."""
+        """No records and no backlog."""
         return 0.0, Backlog(None, "records", is_busy=self.is_busy)
 
     def _run(self, is_ending: Callable[[], bool]) -> None:
@@ -92,8 +92,8 @@ class RefreshJob:
                 return
 
     def _pause_s(self) -> float:
-        """The seconds after a refresh until it is looked whether the next one is due.
-        Where rows change with time, that may be with no change of the inputs."""
+        """The seconds to wait between two refreshes. Rows that change with time are
+        refreshed even if no input has changed."""
         trigger = self.refresh.select.model.trigger
         if not self.refresh.select.model.config.is_stored:
             return TIMED_EVERY_S
@@ -117,7 +117,7 @@ class RefreshJob:
 
 
 def _wait(seconds: float, is_ending: Callable[[], bool]) -> bool:
-    """Wait this long; False if the job is to end meanwhile."""
+    """Wait this long; False if the job is to end before."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if is_ending():

@@ -22,10 +22,11 @@ NOT_FILLED = "its seed was not filled"
 
 @dataclass(slots=True)
 class SeedsFirst:
-    """What a build does with its seeds. `tests` are those of tables of seeds alone.
+    """The seeds of a build and their tests; `tests` are those over tables of seeds
+    alone.
 
-    `results` are those of the tests that have run, by name. `failed` are the seeds that
-    could not be filled, or whose tests fail, each with why.
+    `results` are those of tests that have run, by name. `failed` are the seeds that
+    could not be filled or whose tests fail, each with the reason.
     """
 
     manifest: Manifest
@@ -46,8 +47,9 @@ class SeedsFirst:
     def test(
         self, context: RunContext, models: Sequence[str], emit: Emit
     ) -> Mapping[str, str]:
-        """Test those that were filled. Of `models`, those that are not to run, each
-        with why: they read one that has failed, directly or through another model."""
+        """Test the seeds that were filled. Returns those of `models` that are to be
+        skipped because they read a failed seed, directly or through another model, each
+        with the reason."""
         tests = [
             test
             for test in self.tests
@@ -71,7 +73,7 @@ class SeedsFirst:
         return skipped
 
     def all_results(self) -> list[TestResult]:
-        """The results of all tests; what was not reached was skipped."""
+        """The results of all tests; those that were not reached are skipped."""
         return [
             self.results.get(test.name)
             or TestResult(test, "skipped", message=NOT_FILLED)

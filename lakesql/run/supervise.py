@@ -1,5 +1,5 @@
-"""Watches over the jobs of a run: which may start, which have failed, which are
-retried, and when all is over."""
+"""Supervises the jobs of a run: when each model's job starts, whether a failed one is
+retried, and when the run ends."""
 
 from __future__ import annotations
 
@@ -36,40 +36,38 @@ from lakesql.run.job import Job, Jobs, RunOptions
 
 POLL_S = 0.05
 RESTING_POLL_S = 0.25
-"""How often it is looked whether something has come while all models rest: they may
-rest for days."""
+"""The poll interval while every model of the run rests, which may be for days."""
 PROGRESS_EVERY_S = 0.5
 ENDED = "the run was ended"
 GIVES_UP_AFTER_S = 25.0
-"""How long a run that is asked to end lets its batches finish: service managers kill
-what takes longer than 30 s."""
+"""How long a run that is asked to end lets its batches finish: service managers kill a
+process that takes longer than 30 s to stop."""
 ENDING = (
     f"ending once the batches that are under way are done, in {GIVES_UP_AFTER_S:.0f} s at most; if asked again, at "
     "once. Nothing is lost"
 )
 JUDGES_EVERY_MS = 1_000
 TELLS_EVERY_MS = 60_000
-"""How often it is judged how well a table is, and how often that is told of one that
-stays as it is and is not well."""
+"""How often the health of a table is judged (`JUDGES_EVERY_MS`), and how often an
+unchanged finding about an unhealthy table is reported again."""
 REMINDS_EVERY_MS = 600_000
-"""How often a continuous run says which models it is without."""
+"""How often a continuous run repeats which models have failed and are left out."""
 BLOCKED_FOR_S = 1.0
-"""How long the thread that watches the jobs may be kept by one of them before another
-ends the run in its place."""
+"""How long the supervising thread may go without noticing that the run is to end,
+because a job blocks it, before the timekeeper thread acts in its place."""
 SET_ASIDE_MS = 60_000
-"""How long a model of a group that has failed for good is left alone before it is tried
-again."""
+"""The pause before a model of a group that has failed for good is tried again."""
 UNFINISHED = (
     f"its batch was not done within {GIVES_UP_AFTER_S:.0f} s; the next run writes it"
 )
 FIRST_WAIT_MS = 1_000
-"""How long is waited before the first retry; before each further one twice as long."""
+"""The pause before the first retry; it doubles before each further one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The time: `since` some moment and `epoch`, both in milliseconds, and a pause of
-    so many seconds."""
+    """The clock of a supervisor: `since` is monotonic and `epoch` the time of day, both
+    in milliseconds; `pause` sleeps for a number of seconds."""
 
     since: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000
     epoch: Callable[[], int] = now_ms
@@ -78,16 +76,17 @@ class Clock:
 
 @dataclass(slots=True)
 class ModelRun:
-    """One model of a run: what it waits for, its job while it runs, and what it has
-    done.
+    """The state of one model in a run: what it waits for, its job while it runs, and
+    the tally of what it has done.
 
-    It starts once those of `after` are done too, however they have ended.
+    Without `continuous` the model starts only after the models in `after` have ended,
+    whatever their status.
 
-    At `retry_at` the next retry is due. It `is_pausing` once its job is to end for
-    somebody who has asked for the model. It `is_resting` while nothing has come for it:
-    nobody looks after it then. It `has_more` where something has come since its job
-    began. `set_aside` is what has failed for
-    good of one that is tried again all the same.
+    `retry_at` is when the next retry is due, on the monotonic clock. `is_pausing` is
+    set once the job is to end because another process wants the model's lease.
+    `is_resting` is set while the model has nothing to read; it is not polled then.
+    `has_more` is set if records arrived after its job began. `set_aside` holds the
+    problems of a model that has failed for good and is tried again nevertheless.
     """
 
     tally: ModelTally
@@ -109,18 +108,19 @@ class ModelRun:
 
     @property
     def status(self) -> Status | None:
-        """How it has ended, if it has."""
+        """The status with which the model has ended; None while it has not."""
         return self.tally.finished.status if self.tally.finished else None
 
     @property
     def is_under_way(self) -> bool:
-        """Whether it runs, or waits for its retry."""
+        """Whether the model has a running job or waits for a retry."""
         return self.job is not None or self.retry_at is not None
 
 
 @dataclass(slots=True)
 class _End:
-    """How far a requested end of the run has come, which two threads advance."""
+    """The progress of a requested end of the run, which the supervising thread and the
+    timekeeper share."""
 
     is_noted: bool = False
     has_killed: bool = False
@@ -129,13 +129,14 @@ class _End:
 
 @dataclass(frozen=True, slots=True)
 class Supervisor:
-    """Runs the jobs of models, says so in events, and tries them again as `retries`
-    say.
+    """Runs the jobs of models, emits events about them, and retries transient failures
+    as `retries` allows.
 
-    At most `limit` models run at once, and at most `group_limit` of those of which
-    `group_of` says one name. With `options.continuous` a model starts as soon as those
-    that it reads have
-    begun. `limits` are what the tables of models are held to.
+    A model without a group starts only while fewer than `limit` models run or wait for
+    a retry; one for which `group_of` returns a group only while fewer than
+    `group_limit` models of that group run. With `options.continuous` a model starts as
+    soon as the models that it reads have started. `limits` are the limits by which the
+    health of each model's table is judged.
     """
 
     jobs: Jobs
@@ -156,19 +157,21 @@ class Supervisor:
         after: Mapping[str, frozenset[str]] = MappingProxyType({}),
         resting: frozenset[str] = frozenset(),
     ) -> Mapping[str, ModelRun]:
-        """Run the models, each after those that it waits for, until all are done; how
-        each has fared.
+        """Run each model after those in `waits_for`, until all have ended; returns the
+        final state of each.
 
-        Without `continuous` a model also starts only when those in `after` are done,
-        well or not. Those of `resting` start once something has come for them.
+        Without `continuous` a model also starts only after the models in `after` have
+        ended, whatever their status. Models in `resting` start once records have
+        arrived for them.
 
-        A model whose job fails by something transient is started again after a pause,
-        from its checkpoint: a batch that was committed all the same is found in the
-        ledger and skipped. Any other failure ends it alone; those that wait for it are
-        skipped, but with `continuous`. A model that somebody has asked for pauses
-        between two batches, and continues once it is given back. Once the run is to
-        end, no batch is begun, and one that takes too long is given up: without
-        `continuous` a model that had more to do is skipped then, with what it has done.
+        A model that fails transiently is started again after a pause, from its
+        checkpoint: a batch that was committed nevertheless is found in the ledger and
+        skipped. Any other failure ends that model alone; models that wait for it are
+        skipped, except with `continuous`. A model whose lease another process asks for
+        pauses between two batches, and continues once the lease is given back. Once the
+        run is to end, no batch is started, and one that takes longer than
+        `GIVES_UP_AFTER_S` is abandoned: without `continuous`, a model that had more to
+        read ends as skipped, with the figures of what it has done.
         """
         runs = {
             name: ModelRun(
@@ -222,17 +225,17 @@ class Supervisor:
             self.clock.pause(POLL_S if awake else RESTING_POLL_S)
 
     def _awake(self, runs: dict[str, ModelRun], ending: str) -> list[ModelRun]:
-        """The models of the run but for those that rest: these are looked after once
-        something has come for them, and when the run is to end. A model that is new in
-        the run is added to it."""
+        """The models to poll now: all that do not rest, or all once the run is to end.
+        Wakes resting models for which records have arrived, and adds models that are
+        new in the run."""
         for name in self.jobs.woken():
             run = runs.setdefault(name, ModelRun(ModelTally(name), frozenset()))
             run.is_resting, run.has_more = False, True
         return [run for run in runs.values() if ending or not run.is_resting]
 
     def _keep_time(self, over: Flag) -> None:
-        """End a run that was asked to end, although a model that starts, or Java, keeps
-        the thread that watches."""
+        """End a run that was asked to end even if a starting model, or Java, blocks the
+        supervising thread."""
         while not self.interrupt.is_set():
             if over.wait(RESTING_POLL_S):
                 return
@@ -253,7 +256,7 @@ class Supervisor:
             self.emit(Noted(ENDING, at_ms=self.clock.epoch()))
 
     def _why_ending(self, runs: Iterable[ModelRun]) -> str:
-        """Why the run is to end before its models are done; '' where it is not."""
+        """Why the run is to end before its models are done; '' if it is not."""
         if self.interrupt.is_set():
             return ENDED
         failed = [run.tally.name for run in runs if run.status == "error"]
@@ -286,7 +289,8 @@ class Supervisor:
     def _consider(
         self, run: ModelRun, runs: Mapping[str, ModelRun], ending: str
     ) -> None:
-        """Start the job of a model that has none, if its turn has come."""
+        """Start the job of a model that has none, if its turn has come; finish it if
+        the run is ending or a model that it waits for has failed."""
         failed = [
             name
             for name in sorted(run.waits_for)
@@ -305,7 +309,7 @@ class Supervisor:
             self._start(run)
 
     def _finish_idle(self, run: ModelRun, ending: str) -> None:
-        """Say how a model has ended that has no job when the run is to end."""
+        """Finish a model that has no job when the run is to end."""
         if run.set_aside:
             self._finish(run, "error", run.set_aside)
         elif run.is_resting:
@@ -314,7 +318,8 @@ class Supervisor:
             self._finish(run, "skipped", because=ending)
 
     def _has_room(self, run: ModelRun, runs: Mapping[str, ModelRun]) -> bool:
-        """Whether one more model may run, and one more of the model's group."""
+        """Whether the concurrency limit of the run, or of the model's group, allows one
+        more model."""
         if self.jobs.runs_together(run.tally.name):
             return True
         group = self.group_of(run.tally.name)
@@ -324,11 +329,11 @@ class Supervisor:
         return sum(self.group_of(name) == group for name in at_work) < self.group_limit
 
     def _may_start(self, run: ModelRun, runs: Mapping[str, ModelRun]) -> bool:
-        """Whether what the model reads is there: done, or with `continuous` begun,
-        which makes its table, or resting.
+        """Whether the models that this one reads are ready: successful, or with
+        `continuous` started (which creates their tables), resting or ended.
 
-        With `continuous` one that has failed at its start is not waited for: its table
-        may be there from before.
+        With `continuous`, a model that failed at its start does not block its readers:
+        its table may exist from an earlier run.
         """
         others = [runs[name] for name in run.waits_for]
         if self.options.continuous:
@@ -350,7 +355,7 @@ class Supervisor:
             run.started = self.clock.since()
         try:
             run.job = self.jobs.start(run.tally.name, partial(self._emit, run))
-        # whatever a model's start raises ends this model alone
+        # an exception at a model's start ends this model alone
         except Exception as error:
             self._fail(run, error)
             return
@@ -396,8 +401,7 @@ class Supervisor:
             self._judge(run)
 
     def _end(self, run: ModelRun, job: Job, ending: str) -> None:
-        """Say how a model has ended whose job is over, or let it wait for its next
-        one."""
+        """Finish a model whose job is over, or leave it waiting for its next job."""
         tally, options = run.tally, self.options
         is_cut_short = bool(ending) and not options.continuous and job.was_stopped()
         if run.failure is not None:
@@ -424,7 +428,7 @@ class Supervisor:
             self._finish(run, "success")
 
     def _rest(self, run: ModelRun) -> None:
-        """Leave a model alone until something has come for it."""
+        """Let a model rest until records have arrived for it."""
         if run.set_aside:
             self._emit(
                 run,
@@ -438,11 +442,11 @@ class Supervisor:
         self.jobs.rest(run.tally.name)
 
     def _judge(self, run: ModelRun) -> None:
-        """Say how well the table is, where that has changed, and from time to time
-        where it is not well."""
+        """Emit the health of a model's table when it has changed, and every
+        `TELLS_EVERY_MS` while the table is unhealthy."""
         was, now = run.tally, self.clock.epoch()
-        # A run that ends by itself looks at what is there: when something came before,
-        # it does not know.
+        # A run that ends by itself reads what has already arrived; it does not know
+        # since when it could have read it.
         since_ms = (
             now - (self.clock.since() - run.started)
             if self.options.continuous and run.started is not None
@@ -474,11 +478,12 @@ class Supervisor:
         )
 
     def _fail(self, run: ModelRun, raised: Exception, ending: str = "") -> None:
-        """End the model, or let it be started again, where the failure is transient."""
+        """End the model with an error, or schedule its next start if the failure is
+        transient."""
         if self.end.has_killed:
             return  # it comes of that
         if isinstance(raised, FilesSetAside) and not ending:
-            # at once, and no retry: there are fewer files each time
+            # at once, and not counted as a retry: each time fewer files are left
             run.retry_at = self.clock.since()
             return
         name, retries = run.tally.name, run.tally.retries
@@ -487,7 +492,7 @@ class Supervisor:
             return
         error = self.jobs.explain(name, raised)
         if isinstance(error, TransientError) and ending:
-            # the next run takes the batch up
+            # the next run writes the batch
             self._finish(run, "skipped", because=ending)
         elif self._is_worth_a_retry(run, error):
             wait_ms = min(FIRST_WAIT_MS << retries, self.retries.max_wait.length_ms)
@@ -505,15 +510,15 @@ class Supervisor:
             self._finish(run, "error", error.problems)
 
     def _outlives_failures(self, name: str) -> bool:
-        """Whether a model that has failed for good is tried again all the same, as it
-        is one of a group."""
+        """Whether a model is tried again even after a failure for good, because it
+        belongs to a group."""
         return self.jobs.rests(name) or (
             self.options.continuous and self.jobs.runs_together(name)
         )
 
     def _set_aside(self, run: ModelRun, problems: tuple[Problem, ...]) -> None:
-        """Let the others of a group go on without a model that has failed for good, and
-        try it again now and then."""
+        """Schedule another try of a model that has failed for good, and let the others
+        of its group continue without it."""
         if run.set_aside != problems:
             why = headline(problems)
             text = f"is set aside, and tried again every {duration(SET_ASIDE_MS)}; its records stay in the feed: {why}"
@@ -527,8 +532,8 @@ class Supervisor:
             or run.tally.retries >= self.retries.attempts
         ):
             return False
-        # A broker or a catalog that a model has never reached may as well be a profile
-        # that is wrong.
+        # If a model has never reached its broker or catalog, the profile may as well be
+        # wrong.
         return run.has_run or not AWAY_OR_WRONG.issuperset(
             problem.condition for problem in error.problems
         )
@@ -550,14 +555,15 @@ class Supervisor:
         )
 
     def _emit(self, run: ModelRun, event: Event) -> None:
-        """Count the event, and tell it. The threads of the run's jobs call it too."""
+        """Count the event in the model's tally, and emit it. Also called by the threads
+        of the model's job."""
         with run.lock:
             run.tally = count_model_event(run.tally, event)
         self.emit(event)
 
 
 def _unusable(tally: ModelTally) -> Problem:
-    """What is wrong with a model whose records have all become dead letters."""
+    """The problem of a model all of whose records have become dead letters."""
     return Problem(
         "no-usable-record",
         f"Each record that model '{tally.name}' has read is a dead letter ({tally.records:,} were read), and its table "

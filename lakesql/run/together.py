@@ -1,5 +1,6 @@
-"""The groups of a run whose tables change together: what their rounds read, and how
-they are committed."""
+"""The groups of a run whose tables change together: what their rounds read, and how a
+round is committed. A round is one batch of each model that has one, all made visible by
+one commit."""
 
 from __future__ import annotations
 
@@ -45,8 +46,9 @@ if TYPE_CHECKING:
 
 
 def consistent_group(manifest: Manifest, model: str) -> ModelGroup | None:
-    """The group whose tables change together that a model is one of; None of others,
-    and where no broker has its feed: recorded topics are read table by table."""
+    """The group of a model if its tables change together. None for other models, and
+    for a group that no Kafka cluster serves: recorded topics are read table by
+    table."""
     found = manifest.models.get(model)
     if found is None or found.member is None or not found.member.source_table:
         return None
@@ -66,9 +68,10 @@ def seated_alone(
     ends_of: Callable[[Iterable[str]], Offsets] | None,
     sharing: Sharing,
 ) -> Sink:
-    """The query of one of a group's models with batches of its own; as it was where it
-    does not read topics of one stream. `ends_of` says where topics ended when the model
-    was woken, of those that have woken it."""
+    """The sink of a model of a group, with batches of its own that end where its topics
+    end. The sink is returned unchanged if the model is stateful, is in no group, or
+    does not read the topics of a single stream. `ends_of` gives the end offsets at
+    which the model was woken, of the topics that have woken it."""
     if (
         sink.model.member is None
         or sink.select.query.stateful
@@ -92,16 +95,17 @@ def seated_alone(
 
 
 TopicsOfGroup = tuple[str, str, StreamOrigin]
-"""The topics that models of a group read: the group, the connection, and the topics."""
+"""Topics that models of a group read: the group, the connection, and the topics."""
 
 TablesByTopics = Mapping[TopicsOfGroup, Mapping[str, str]]
-"""The tables that models take of topics."""
+"""The models that read topics, each with the source table whose records it takes of
+them."""
 
 
 class Sharing:
-    """What the models of a run read of topics for several of them: those of one group
-    that take one table each of the same topics. `selects` are those of the run, as they
-    are now."""
+    """The topics that a run reads once for several models: models of one group that
+    each take the records of one table from the same topics. `selects` are the models of
+    the run, updated as it goes."""
 
     def __init__(self, selects: Mapping[str, BoundSelect]) -> None:
         self._selects = selects
@@ -111,7 +115,8 @@ class Sharing:
     def share_of(
         self, model: Model, binding: StreamBinding, session: SparkSession
     ) -> TopicShare | None:
-        """A model's part, if others may come beside it; None where it reads alone."""
+        """The model's share of topics that other models may read too; None if it reads
+        alone."""
         if model.member is None or not table_of(binding.stream) or not can_share_rows():
             return None
         read = _topics_of(model.member.group, binding.stream)
@@ -121,7 +126,7 @@ class Sharing:
         return TopicShare(topics, model.name, binding, session)
 
     def clear(self, model: Model) -> None:
-        """Keep nothing of what a model's group has read: the model begins anew."""
+        """Drop what was read for the group of a model that starts anew."""
         if model.member is None:
             return
         for (group, *_), topics in self._topics.items():
@@ -129,9 +134,9 @@ class Sharing:
                 topics.clear()
 
     def _find_tables(self, read: TopicsOfGroup) -> Mapping[str, str]:
-        """The models that share topics, each with its table. They are looked for again
-        once the run has
-        others: what a model takes of a topic stays as it is."""
+        """The models that share these topics, each with its table. Computed again
+        whenever the run has other models, as the table that a model takes never
+        changes."""
         count, tables = self._found
         if count != len(self._selects):
             count, tables = len(self._selects), _tables_by_topics(self._selects)
@@ -140,8 +145,8 @@ class Sharing:
 
 
 def _tables_by_topics(selects: Mapping[str, BoundSelect]) -> TablesByTopics:
-    """The models of groups that take one table each of topics, by their group and
-    these."""
+    """The models of groups that each take the records of one table, by the topics that
+    they read."""
     found: dict[TopicsOfGroup, dict[str, str]] = {}
     for name, bound in [*selects.items()]:
         member = bound.select.model.member
@@ -158,8 +163,8 @@ def _topics_of(group: str, stream: Stream) -> TopicsOfGroup:
 
 
 def check_whole(manifest: Manifest, models: Iterable[str]) -> None:
-    """Raise `RunError` (`group-part`) where a run has some tables, and not all, of a
-    group whose tables change together."""
+    """Raise `RunError` (`group-part`) if a run has some, but not all, of the tables of
+    a group whose tables change together."""
     wanted = frozenset(models)
     groups = {
         group.name: group
@@ -178,7 +183,8 @@ def check_whole(manifest: Manifest, models: Iterable[str]) -> None:
 
 
 def members_of(manifest: Manifest, group: ModelGroup) -> Mapping[str, Model]:
-    """The models of a group that have no file of their own."""
+    """The models of a group that mirror a source table without a file of their own, by
+    name."""
     return {
         model.name: model
         for model in manifest.models.values()
@@ -189,8 +195,8 @@ def members_of(manifest: Manifest, group: ModelGroup) -> Mapping[str, Model]:
 
 
 class GroupRounds:
-    """The rounds of the groups of a run, each begun with its first model. `manifest` is
-    the project as it is now."""
+    """The rounds of the groups of a run; those of a group begin with its first model.
+    `manifest` returns the project as it is now."""
 
     def __init__(
         self,
@@ -207,7 +213,8 @@ class GroupRounds:
         self._feeds: dict[str, TransactionFeed] = {}
 
     def seated(self, group: ModelGroup, sink: Sink, session: SparkSession) -> Sink:
-        """The query of one of a group's models with its place in the rounds."""
+        """The sink of a model of a group, with the model's place in the group's
+        rounds."""
         rounds = self._rounds.get(group.name) or self._open(group)
         feed = self._feeds[group.name]
         (binding,) = sink.bindings
@@ -218,8 +225,8 @@ class GroupRounds:
         )
 
     def give_up(self, group: ModelGroup) -> None:
-        """A model has failed for good: none of its group goes on in a run that takes
-        what is there."""
+        """Begin no further round of a group of which a model has ended. Does nothing in
+        a continuous run."""
         if self._continuous:
             return
         self._given_up.add(group.name)
@@ -227,7 +234,7 @@ class GroupRounds:
             self._rounds[group.name].close()
 
     def close(self) -> None:
-        """Begin no round any more."""
+        """Begin no further round."""
         for rounds in self._rounds.values():
             rounds.close()
 
@@ -295,14 +302,14 @@ class GroupRounds:
         return rounds
 
     def _tables_of(self, group: ModelGroup) -> Mapping[str, TableName]:
-        """The tables of the group's models, as the project is now."""
+        """The tables of the group's models in the project as it is now."""
         return {
             name: model.table
             for name, model in members_of(self._manifest(), group).items()
         }
 
     def _topics_of(self, group: ModelGroup) -> GroupTopics:
-        """What the group reads as the project is now."""
+        """What the group reads, in the project as it is now."""
         manifest = self._manifest()
         stream = manifest.streams[group.stream]
         members = members_of(manifest, group)
@@ -330,7 +337,8 @@ class GroupRounds:
 
 
 def _list_nothing() -> None:
-    """What is there now belongs together."""
+    """Do nothing: the catalog commits several tables atomically, so their newest
+    snapshots belong together."""
 
 
 def _discard(publication: Publication) -> None:
@@ -340,8 +348,8 @@ def _discard(publication: Publication) -> None:
 def _transaction_topic(
     members: Iterable[Model], topics: Mapping[str, tuple[str, ...]]
 ) -> str:
-    """The topic in which a connector tells of transactions, by those of its tables:
-    that of `public.orders` in `shop.eu.public.orders` is `shop.eu.transaction`."""
+    """The default topic in which a connector reports transactions, derived from the
+    topics of its tables: for `shop.eu.public.orders` it is `shop.eu.transaction`."""
     for model in members:
         assert model.member is not None
         for topic in topics[model.name]:
@@ -355,8 +363,8 @@ def _transaction_topic(
 def _name_of(
     manifest: Manifest, group: ModelGroup, members: Iterable[str], said: str
 ) -> str:
-    """What a table of the source is called here, whose changes a transaction has; ''
-    where no model of the group has, or will have, them."""
+    """The name in the project of a source table that a transaction names; '' if no
+    model of the group has its changes or will have them."""
     for name in members:
         if said == name or said.endswith(f".{name}"):
             return name

@@ -616,7 +616,7 @@ class _DuckTest:
                 assert_never(step)
         return ""
 
-    # --- comparing with what is expected
+    # --- the tables' rows, to compare with the expected ones
 
     def compare(self, types: Mapping[str, str]) -> Outcome:
         def tombstones() -> tuple[Mapping[str, str], list[Row]]:

@@ -1,2 +1,2 @@
-"""The manifest of a project as a command needs it: with what feeds have, as it was,
-without what has errors."""
+"""The manifest of a project as a command needs it: with the tables and columns found in
+its feeds, as it was earlier, or without the files that have errors."""

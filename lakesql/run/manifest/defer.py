@@ -1,5 +1,5 @@
-"""`--defer`: what models join that this target does not have is read from the tables of
-another one."""
+"""`--defer`: lets models join the tables of another target, where this one does not
+have them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def defer_refs(
     state: Mapping[str, TableName],
     is_there: Callable[[TableName], bool] | None,
 ) -> Manifest:
-    """The manifest in which `ref` of a model that is not among `names`, and has no
-    table, means that of `state`.
+    """The manifest in which `ref` of a model that is not among `names` and has no table
+    on this target means the table in `state`.
 
-    Without `is_there` the tables of `state` go first, whatever is there. A stream is
-    never deferred: its position belongs to one table, and the rows that follow in the
-    model's own table would be others.
+    Without `is_there`, the tables in `state` are used even if this target has its own.
+    Streams are never deferred: a position belongs to one table, and the model would
+    continue with rows of another.
 
     Raises `UsageError` (`defer-stream`, `defer-catalog`, `defer-missing`), each at the
     place that reads the table.

@@ -1,5 +1,5 @@
-"""The files of a project as they were: in a commit of its git repository, or in the
-manifest of an earlier command."""
+"""Reads the files of a project as they were: in a commit of its git repository, or in
+the `manifest.json` of an earlier command."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from lakesql.project.settings import SETTINGS_FILE, Paths, parse_settings
 from lakesql.source.kinds import SOURCES
 
 MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
-"""What may be the main branch, in the order in which it is looked for."""
+"""The names under which the main branch is looked for, in this order."""
 
 _SUFFIXES = (".sql", ".yml", ".yaml", ".toml", ".avsc", ".proto")
-"""What the names of a project's files end in; nothing else of a repository is read."""
+"""The suffixes of a project's files, apart from seeds; no other files of a repository
+are read."""
 
 _LINK, _FILES = "120000", ("100644", "100755")
 
@@ -32,7 +33,7 @@ _LINK, _FILES = "120000", ("100644", "100755")
 @dataclass(frozen=True, slots=True)
 class NamedTarget:
     """The target that a manifest was written for. `connections` are the types of its
-    connections, by their names."""
+    connections, by name."""
 
     name: str
     catalog: str
@@ -44,12 +45,11 @@ class NamedTarget:
 
 @dataclass(frozen=True, slots=True)
 class Former:
-    """A project as it was: its files in a folder, and what to call it. `target` is that
-    of a manifest.
+    """An earlier version of a project: a folder with its files, and in `called` how
+    messages name it. `target` is the target of a manifest.
 
-    A folder without a project's settings is that of a commit in which there was no
-    project. Where the files of seeds have their headers alone, `seeds` says what tells
-    their contents from others, by their paths.
+    The folder has no settings file if the commit had no project. A manifest keeps only
+    the headers of seed files; `seeds` then has the digests of the whole files, by path.
     """
 
     folder: Path
@@ -59,18 +59,19 @@ class Former:
 
     @property
     def has_project(self) -> bool:
-        """Whether there is a project in it."""
+        """Whether the folder contains a project."""
         return has_settings(self.folder)
 
 
 @contextmanager
 def open_commit(directory: Path, ref: str | None) -> Iterator[Former]:
-    """The project of `directory` as it was in a commit: that of `ref`, or the merge
-    base with the main branch.
+    """Yields the project of `directory` as it was in commit `ref`, or, without one, in
+    the merge base with the main branch.
 
-    Its files are in a temporary folder while this is open. A folder that has been
-    renamed since is followed, as far as git knows the rename. Raises `UsageError`
-    (`git-missing`, `git-nested`, `git-ref`, `shallow-clone`).
+    The files are in a temporary folder that is removed at the end of the block. If the
+    project's folder has been renamed since, the former folder is used, as far as git
+    detects the rename. Raises `UsageError` (`git-missing`, `git-nested`, `git-ref`,
+    `shallow-clone`).
     """
     top = Path(_ask(directory, "rev-parse", "--show-toplevel").strip())
     commit, called = (
@@ -99,8 +100,8 @@ def _has_file(top: Path, commit: str, path: PurePosixPath) -> bool:
 def _renamed_from(
     top: Path, commit: str, prefix: PurePosixPath
 ) -> PurePosixPath | None:
-    """The folder that the project had in the commit, by the majority of the files that
-    git takes for renamed; None where the folder is new."""
+    """The folder that the project had in the commit, chosen by the majority of the
+    files that git detects as renamed; None if the folder is new."""
     arguments = (
         "diff",
         "--find-renames",
@@ -130,7 +131,7 @@ def _renamed_from(
 
 
 def _refuse_nested(directory: Path, top: Path) -> None:
-    """Raise `UsageError` (`git-nested`) where a part of the project is a repository of
+    """Raise `UsageError` (`git-nested`) if a part of the project is a git repository of
     its own."""
     settings = directory / SETTINGS_FILE
     if not settings.is_file():
@@ -207,7 +208,7 @@ def _shallow(what: str) -> UsageError:
 
 def _ask(directory: Path, *arguments: str) -> str:
     """The output of a git command in the project's repository. Raises `UsageError`
-    (`git-missing`) where there is none."""
+    (`git-missing`) if the command fails, as it does outside of a repository."""
     done = _git(directory, arguments)
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().partition("\n")[0]
@@ -244,11 +245,11 @@ def _git(
 
 
 def _write_files(top: Path, commit: str, prefix: PurePosixPath, folder: Path) -> None:
-    """Write the project's files below `prefix` of a commit into `folder`, as the
-    repository has them.
+    """Write the project's files below `prefix` of a commit into `folder`, byte for
+    byte.
 
-    They are read one by one and not by `git archive`, which leaves out and rewrites
-    what .gitattributes says.
+    They are read one by one and not by `git archive`, which omits and rewrites files as
+    .gitattributes says.
     """
     listed = _git(
         top, ("ls-tree", "-r", "-z", "--full-tree", commit, "--", str(prefix))
@@ -274,8 +275,8 @@ def _write_files(top: Path, commit: str, prefix: PurePosixPath, folder: Path) ->
 
 
 def _seed_folder(folder: Path) -> str:
-    """Where the project in a folder has its seeds; whoever reads it says what is wrong
-    with its settings."""
+    """The folder of the project's seeds, the default one if its settings cannot be
+    read; these errors are reported by whoever loads the project."""
     try:
         return parse_settings(
             SETTINGS_FILE, read_text(folder / SETTINGS_FILE, SETTINGS_FILE)
@@ -316,8 +317,8 @@ def _entry(line: str) -> _TreeEntry:
 
 
 def _contents(answer: bytes) -> Iterator[bytes]:
-    """The contents in what `git cat-file --batch` says: a line that ends in the size,
-    as many bytes, and a line end."""
+    """The file contents in the output of `git cat-file --batch`: for each file a line
+    that ends in the size, then as many bytes and a newline."""
     at = 0
     while at < len(answer):
         end = answer.index(b"\n", at)
@@ -328,8 +329,8 @@ def _contents(answer: bytes) -> Iterator[bytes]:
 
 @contextmanager
 def open_state(folder: Path) -> Iterator[Former]:
-    """The project as the `manifest.json` in a folder has it, with what that says of its
-    target.
+    """Yields the project that the `manifest.json` in a folder holds, with its target;
+    the files are in a temporary folder that is removed at the end of the block.
 
     Raises `UsageError` (`state-missing`, `state-outdated`).
     """
@@ -367,8 +368,7 @@ def open_state(folder: Path) -> Iterator[Former]:
 
 
 def read_state_tables(folder: Path) -> Mapping[str, TableName]:
-    """The tables of the models that the `manifest.json` in a folder names, by the
-    models' names.
+    """The tables of the models and seeds in the `manifest.json` of a folder, by name.
 
     Raises `UsageError` (`state-missing`, `state-outdated`).
     """
@@ -388,7 +388,8 @@ def read_state_tables(folder: Path) -> Mapping[str, TableName]:
 
 
 def holds_files(folder: Path, texts: Mapping[str, str]) -> bool:
-    """Whether the `manifest.json` in a folder, if it is one, has just these files."""
+    """Whether the folder's `manifest.json` holds exactly these files; False if there is
+    none or it cannot be read."""
     try:
         return bool(
             json.loads((folder / "manifest.json").read_bytes())["files"] == texts
@@ -398,8 +399,8 @@ def holds_files(folder: Path, texts: Mapping[str, str]) -> bool:
 
 
 def _say_version(path: Path) -> str:
-    """The version of lakesql that has written a manifest with which this one cannot
-    compare."""
+    """A message that names what has written a manifest that this version cannot
+    read."""
     try:
         metadata = json.loads(path.read_bytes())["metadata"]
         version, dbt = metadata.get("lakesql_version"), metadata.get("dbt_version")

@@ -1,8 +1,8 @@
-"""Reads a project with what is known of its feeds beside what its files declare: tables
-of groups, columns of streams.
+"""Reads a project with what is known of its feeds in addition to its files: tables of
+groups, columns of open streams.
 
-Most projects declare all of it. So what looks into recordings, or asks brokers, is
-imported where something is open.
+Most projects declare everything, so the modules that read recordings or ask brokers are
+imported only if needed.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from lakesql.stream.source_table import SourceTable
 
 Load: TypeAlias = "Callable[[FindTables], Manifest]"
-"""Reads a project, whose groups have the tables that are found beside those that its
-files declare."""
+"""Reads a project; its groups get the tables that the given function finds, in addition
+to those declared in files."""
 
 
 def load_known(load: Load) -> Manifest:
     """The project with all that is known of feeds without asking a broker: the tables
-    of its groups, and the columns of streams that declare none."""
+    of its groups, and the columns of open streams."""
     return _with_columns(load(_known_tables))
 
 
 def load_asked(load: Load) -> Manifest:
-    """The project with all that is known of feeds, once Kafka was asked which tables
-    the feeds of groups have. The answer is kept for other commands.
+    """The project with all that is known of feeds, after asking Kafka which tables the
+    feeds of groups have. The answer is cached for other commands.
 
     Raises what asking a broker raises.
     """

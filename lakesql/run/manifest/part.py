@@ -1,5 +1,5 @@
-"""What can be read of a project with errors: all but the files that have some, and what
-cannot be without these."""
+"""Reads as much as possible of a project with errors: all but the files with errors and
+what depends on them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class ProjectPart:
-    """A project, as far as it can be read. `problems` are those of all files, and
-    `left_out` the files that were not read. Nothing is read where no part can be."""
+    """The part of a project that can be read. `problems` are those of all files, and
+    `left_out` the files that were not read. `manifest` is None if no part can be
+    read."""
 
     manifest: Manifest | None
     problems: tuple[Problem, ...] = ()
@@ -30,13 +31,12 @@ def read_part(
     load: Callable[[ProjectFiles], Manifest],
     former: Mapping[str, str] = NO_TEXTS,
 ) -> ProjectPart:
-    """The project of these files, or the largest part of it that can be read file by
-    file.
+    """The project of these files, or the largest part of it that can be read by leaving
+    out files with errors.
 
-    What a file that is left out has declared is missing in others: of these, too,
-    nothing is read, but their problems are not the project's. `former` are texts with
-    which files could be read before: each is tried in the place of the one that cannot
-    be read, before that is left out.
+    A file that needs something declared in a left-out file is left out as well, but its
+    problems are not reported. `former` are earlier texts of files that could be read:
+    each is tried in place of a file with errors before that is left out.
     """
     first: tuple[Problem, ...] = ()
     left_out: list[str] = []

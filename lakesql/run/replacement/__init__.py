@@ -1,2 +1,2 @@
-"""The table that a rebuild fills beside the live one: whether one may begin, its job,
-its end."""
+"""The table that a rebuild fills beside the live one: whether a rebuild may begin, its
+job, and its end."""

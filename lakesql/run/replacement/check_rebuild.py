@@ -1,5 +1,5 @@
-"""Whether a rebuild may begin: its streams hold what it is to read, and its disk takes
-the table once more."""
+"""Checks whether a rebuild may begin: its streams still hold the records that it is to
+read, and the disk has room for a second copy of the table."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def check_rebuild(
     start_at: RebuildFrom,
     accept_data_loss: bool,
 ) -> str:
-    """How much is to be read, in words. Raises `RunError`: `rebuild-impossible`,
-    `data-lost`, `no-space`."""
+    """A description of how much the rebuild would read. Raises `RunError`:
+    `rebuild-impossible`, `data-lost`, `files-taken`, `no-space`."""
     name = live.select.model.name
     latest = [
         b.stream
@@ -77,8 +77,8 @@ def check_rebuild(
 
 
 def check_files(context: RunContext, live: BoundSelect) -> None:
-    """Raise `RunError` (`files-taken`) where files of the live table were moved or
-    deleted as its streams say."""
+    """Raise `RunError` (`files-taken`) if files that the live table was made of were
+    moved or deleted, as its streams are configured to do after reading."""
     model = live.select.model
     files = CheckpointFiles(
         context.session, context.manifest.target.checkpoint_of(model.name)
@@ -90,12 +90,12 @@ def check_files(context: RunContext, live: BoundSelect) -> None:
 
 
 SHOWN = 5
-"""How many missing things are named."""
+"""How many of the missing records or files an error names."""
 
 
 def _check_space(context: RunContext, live: BoundSelect) -> None:
-    """Raise `RunError` (`no-space`) where the disk does not hold the table a second
-    time. Only local disks are looked at."""
+    """Raise `RunError` (`no-space`) if the disk has no room for a second copy of the
+    table. Only local disks are checked."""
     table = load_table(context.session, live.select.model.table)
     folder = local_folder(str(table.location()))
     head = next(read_history(table), None)

@@ -1,8 +1,8 @@
-"""The rebuild of one model as a job: fill the table beside the live one, catch up, and
-swap the rows in.
+"""The rebuild of one model as a job: fills the replacement table beside the live one,
+catches up, and swaps the rows in.
 
-Its last pass is made under the model's own lease, so the table misses nothing that the
-live one has.
+The catching up is done under the model's own lease, so that no row of the live table is
+missed.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from lakesql.run.start.prepare_model import prepare_model
 from lakesql.run.streams.bind import BoundSelect
 
 WANTS_AGAIN_S = 3 * GIVES_WAY_S
-"""How long after it a runner is asked for its lease again."""
+"""How long after a request the holder of the model's lease is asked for it again."""
 
 Stage = Literal["fill", "hand over", "catch up", "swapped"]
 
 
 class Rebuild:
-    """The rebuild of one model: a query that fills the table, one more that catches up,
-    and the swap."""
+    """The rebuild of one model: a query that fills the replacement table, another one
+    that catches up, and the swap."""
 
     def __init__(
         self,
@@ -87,8 +87,8 @@ class Rebuild:
         return self._live.select.model.name
 
     def begin(self) -> None:
-        """Check what can be known before anything is written, and start to fill the
-        table."""
+        """Check what can be checked before anything is written, and start the query
+        that fills the table. Continues a rebuild that was interrupted."""
         if swapped := find_swapped(self.context, self._live.select):
             self._say("its last rebuild broke off after the swap: it is finished now")
             self._was_another = not self._replacement.is_version_of(swapped)
@@ -110,8 +110,8 @@ class Rebuild:
         self._start()
 
     def step(self) -> None:
-        """Once the query has ended, take the steps up to the next one: ask for the
-        lease, catch up, swap."""
+        """Once the running query has ended, do what comes next: ask for the lease,
+        catch up, or swap."""
         try:
             while self._failure is None and not self._is_filling():
                 if not self._advance():
@@ -120,11 +120,12 @@ class Rebuild:
             self._failure = error
 
     def is_active(self) -> bool:
-        """Whether it is not over: neither has it failed, nor are the tables swapped."""
+        """Whether the rebuild is neither failed nor finished."""
         return self._is_filling() or (self._failure is None and self.stage != "swapped")
 
     def error(self) -> Exception | None:
-        """Why it has failed, in the words of the model that fills the table."""
+        """Why the rebuild has failed, explained for the SELECT that fills the table;
+        None if it has not."""
         raised = self._failure or (
             self._query.error() if self._query is not None else None
         )
@@ -133,22 +134,22 @@ class Rebuild:
         return explain(raised, self._bound.select)
 
     def _is_filling(self) -> bool:
-        """Whether a query runs that writes to the table beside the live one."""
+        """Whether a query that writes to the replacement table is running."""
         return self._query is not None and self._query.is_active()
 
     def request_stop(self) -> None:
-        """Let the batch that is being written finish, and begin no other."""
+        """Let the current batch finish, and begin no other."""
         self._is_stopping = True
         if self._query is not None:
             self._query.request_stop()
 
     def was_stopped(self) -> bool:
-        """A rebuild that was stopped before its swap has failed (`rebuild-under-way`);
-        one that is over is whole."""
+        """Always False: a rebuild stopped before its swap counts as failed
+        (`rebuild-under-way`), and one that has ended is complete."""
         return False
 
     def progress(self) -> tuple[float, Backlog]:
-        """Records per second of the last batch, and the backlog."""
+        """The records per second of the last batch, and the backlog."""
         return (
             self._query.progress()
             if self._query is not None
@@ -156,7 +157,7 @@ class Rebuild:
         )
 
     def _advance(self) -> bool:
-        """Take the next step; False where there is nothing to do at the moment."""
+        """Take the next step; False if there is nothing to do at the moment."""
         if self._query is not None and (error := self._query.error()) is not None:
             raise error
         if self.stage == "swapped":
@@ -195,7 +196,7 @@ class Rebuild:
                 return True
 
     def _want(self, folder: str) -> None:
-        """Ask the runner that holds the model's lease to hand it over. A runner forgets
+        """Ask the runner that holds the model's lease to give it back. A runner forgets
         a request after a while, so it is repeated."""
         self._wanted_at = time.monotonic()
         self._leases.want(folder)
@@ -288,8 +289,8 @@ class Rebuild:
 
 
 def _broken(model: str, error: RunError) -> RunError:
-    """The error of an unfinished rebuild, with its own remedy in the place of that for
-    a live table."""
+    """The error of an unfinished rebuild: it names the rebuild, and advises to begin it
+    again in place of the fix for a live table."""
     first = error.problems[0]
     begin = f"To begin again: lakesql rebuild {model} --abandon, then lakesql rebuild {model}"
     return RunError(

@@ -1,8 +1,8 @@
-"""The end of a rebuild: what makes its table's contents, its checkpoint and its dead
-letters the model's.
+"""Finishes a rebuild after its swap: its dead letters, tombstones and checkpoint become
+the model's.
 
-Each step may be done again, so that whoever finds one that broke off finishes it: the
-rebuild, or the next run.
+Each step is idempotent, so that the rebuild or the next run of the model can finish an
+interrupted one.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ if TYPE_CHECKING:
 
 
 def rebuild_folder(context: RunContext, model: str) -> str:
-    """The folder of the checkpoint that a rebuild of the model uses."""
+    """The checkpoint folder of the model's rebuild."""
     return context.manifest.target.checkpoint_of(model) + REBUILD_SUFFIX
 
 
 def find_swapped(context: RunContext, select: Select) -> str:
-    """The checkpoint of a rebuild that has given the model's table its new rows, and is
-    not finished; '' if none."""
+    """The checkpoint id of a rebuild that has swapped its rows into the model's table
+    but is unfinished; '' if there is none."""
     checkpoint = read_checkpoint(
         CheckpointFiles(context.session, rebuild_folder(context, select.model.name))
     )
@@ -77,11 +77,12 @@ def find_swapped(context: RunContext, select: Select) -> str:
 
 
 def finish_rebuild(context: RunContext, select: Select) -> bool:
-    """Finish a rebuild that broke off behind its swap, if there is one; whether there
-    was. Takes the model's lease.
+    """Finish a rebuild that was interrupted after its swap; whether there was one. The
+    caller holds the model's lease.
 
-    Its dead letters and memories become the model's; then its checkpoint does, last of
-    all, as it tells that there is one.
+    Its dead letters and the tables that remember deleted and moved keys become the
+    model's. Its checkpoint is moved last, because it shows that there is a rebuild to
+    finish.
     """
     swapped = find_swapped(context, select)
     if not swapped:
@@ -129,7 +130,7 @@ def finish_rebuild(context: RunContext, select: Select) -> bool:
 
 
 def set_property(session: SparkSession, table: TableName, key: str, value: str) -> None:
-    """Set one property of a table."""
+    """Set one property of a table, in a commit of its own."""
     load_table(session, table).updateProperties().set(key, value).commit()
 
 
@@ -158,8 +159,8 @@ def _swap_whatever_comes(
 def _swap_dead_letters(
     session: SparkSession, live: TableName, checkpoint: str, select: Select
 ) -> Entry | None:
-    """Give the model the dead letters of the rebuild; the newest entry of its query of
-    dead letters then, if any."""
+    """Make the rebuild's dead letters the model's. Returns the newest ledger entry of
+    the query that writes dead letters, None if there is none."""
     replacement, model = live.rebuild.dead_letter, select.model.name
     owner = model + DEAD_LETTER_SUFFIX if select.query.stateful else model
     letters = live.dead_letter
@@ -187,11 +188,11 @@ def _swap_dead_letters(
 
 
 def _swap_memories(session: SparkSession, live: TableName, checkpoint: str) -> None:
-    """Give the model what the rebuild remembers, which has read all that its table has,
-    and no more.
+    """Replace what the model remembers of deleted and moved keys by what the rebuild
+    remembers, which has read exactly what the table now holds.
 
-    What it does not remember goes. A table that says that it has been swapped stays, as
-    its replacement may be gone.
+    A table that the rebuild does not have is dropped. One that is marked as swapped is
+    kept, as its replacement may be gone already.
     """
     for kind in MEMORY_SUFFIXES:
         name, replacement = live.memory(kind), live.rebuild.memory(kind)

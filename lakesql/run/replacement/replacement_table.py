@@ -1,5 +1,5 @@
-"""The table that a rebuild fills beside the live one: what the model wants of it, and
-that it is made once."""
+"""The table that a rebuild fills beside the live one: its schema and properties, and
+its creation, which is idempotent."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 
 
 RebuildFrom = Literal["start", "earliest"] | int
-"""Where a rebuild reads its streams from: where they start, the first record that is
-there, or a time, in milliseconds since the epoch."""
+"""Where a rebuild reads its streams from: their configured start, the earliest
+available record, or a time in milliseconds since the epoch."""
 
 
 def bind_rebuild(manifest: Manifest, name: str, start: RebuildFrom) -> BoundSelect:
@@ -82,7 +82,8 @@ def bind_rebuild(manifest: Manifest, name: str, start: RebuildFrom) -> BoundSele
 @dataclass(frozen=True, slots=True)
 class ReplacementTable:
     """The table that a rebuild fills. `bound` is the model as it writes this table,
-    `live` the table that gets its rows, and `start_at` where its streams begin."""
+    `live` the table that gets the rows in the end, and `start_at` where the streams
+    begin."""
 
     context: RunContext
     bound: BoundSelect
@@ -91,12 +92,12 @@ class ReplacementTable:
 
     @property
     def select(self) -> Select:
-        """The SELECT that fills it."""
+        """The SELECT that fills the table."""
         return self.bound.select
 
     def has_begun(self) -> bool:
-        """Whether there is a batch in it: its streams have been read from their start
-        then."""
+        """Whether the table has a batch, so that the rebuild continues and does not
+        begin."""
         session, table = self.context.session, self.select.model.table
         return (
             table_exists(session, table)
@@ -104,11 +105,13 @@ class ReplacementTable:
         )
 
     def make(self) -> None:
-        """Make the table that is filled, and the one of its dead letters, as the live
-        ones will be; once.
+        """Create the table that the rebuild fills, and its dead-letter table, with the
+        schemas that the live ones will have. Does nothing to tables that already exist
+        from the same rebuild.
 
-        Raises `RunError`: `rebuild-outdated` where what stands there is of another
-        version, `rebuild-impossible` where the live table cannot have such rows.
+        Raises `RunError`: `rebuild-outdated` if the existing table is of another
+        version of the model or start, `rebuild-impossible` if the live table cannot
+        have such rows.
         """
         session, model = self.context.session, self.select.model
         check_tables(self.context.manifest, self.context.catalog, self.select)
@@ -142,7 +145,8 @@ class ReplacementTable:
             set_property(session, model.table, GC_ENABLED, "true")
 
     def _check_partitions(self, spec: TableSpec) -> None:
-        """Whether the live table has all columns that it is, or was, partitioned by."""
+        """Raise `RunError` (`rebuild-impossible`) if the model lacks a column that the
+        live table is or was partitioned by."""
         lost = lost_partitions(load_table(self.context.session, self.live), spec)
         if not lost:
             return
@@ -157,7 +161,7 @@ class ReplacementTable:
         )
 
     def make_dead_letters(self) -> None:
-        """Make the table of its dead letters, if the live one has any."""
+        """Create the rebuild's dead-letter table if the live table has one."""
         session, live = self.context.session, self.live.dead_letter
         if not table_exists(session, live):
             return
@@ -171,8 +175,8 @@ class ReplacementTable:
         fit(load_table(session, live), load_table(session, spec.name), spec)
 
     def _make_checkpoints(self) -> None:
-        """Create the checkpoints of a rebuild that begins at a time: they list the
-        plain files that are older."""
+        """Create the checkpoints of a rebuild that begins at a time. They list the
+        plain files that are older, which the rebuild is not to read."""
         if not isinstance(self.start_at, int):
             return
         session, bindings = self.context.session, self.bound.bindings
@@ -190,8 +194,8 @@ class ReplacementTable:
                 )
 
     def _placed(self, live: TableName) -> dict[str, str]:
-        """The properties by which a table's data files lie where the live table's
-        do."""
+        """The properties that place a table's data files where the live table has its
+        own."""
         table = load_table(self.context.session, live)
         properties = table.properties()
         data = (
@@ -201,8 +205,8 @@ class ReplacementTable:
         return {"write.data.path": str(data)}
 
     def spec(self) -> TableSpec:
-        """What the model wants of its table, in no older format than the live one
-        has."""
+        """The table that the model asks for, in a format version no older than the live
+        table's."""
         model = self.select.model
         spec = build_table_spec(
             model.table, self._columns(), model.config, model.properties.description
@@ -232,8 +236,8 @@ class ReplacementTable:
         return live
 
     def version(self) -> str:
-        """The digest of everything that decides the rows: a rebuild that was begun with
-        another one cannot be continued."""
+        """The digest of everything that determines the rows. A rebuild that was begun
+        with another version cannot be continued."""
         select = self.select
         live = load_table(self.context.session, self.live)
         checks = [
@@ -254,8 +258,8 @@ class ReplacementTable:
         return hashlib.sha256(made.encode()).hexdigest()[:16]
 
     def is_version_of(self, checkpoint: str) -> bool:
-        """Whether the rebuild with this checkpoint, which has replaced the live table's
-        rows, had the same version."""
+        """Whether the finished rebuild with this checkpoint, whose rows the live table
+        now has, was of the same version."""
         live = load_table(self.context.session, self.live)
         for snapshot in read_ledger(live, (ledger_tag(self.select.model.name),)):
             if snapshot.summary.get(LEDGER_REBUILD) == checkpoint:
@@ -264,8 +268,8 @@ class ReplacementTable:
 
 
 def _check_version(model: Model, state: TableState, version: str) -> None:
-    """Raise where the table of the rebuild was made by something else, or by a rebuild
-    of another version."""
+    """Raise `RunError` (`rebuild-outdated`) if the existing table was not made by a
+    rebuild, or by one of another version."""
     found = state.properties.get(REBUILD_PROPERTY)
     if found is None:
         raise foreign_table(model.table)
@@ -278,8 +282,8 @@ def _check_version(model: Model, state: TableState, version: str) -> None:
 
 
 def foreign_table(table: TableName) -> RunError:
-    """The error where a table that no rebuild has made has the name of one that a
-    rebuild makes."""
+    """The error (`rebuild-outdated`) for a table that has the name of a rebuild's table
+    but was not made by a rebuild."""
     return RunError.of(
         "rebuild-outdated",
         f"There is a table {table}, which no rebuild has made.",
@@ -289,8 +293,8 @@ def foreign_table(table: TableName) -> RunError:
 
 
 def _contract(binding: StreamBinding) -> tuple[Stream, str]:
-    """The parts of a stream's declaration that decide its rows. Columns that are found
-    and not declared are left out."""
+    """The parts of a stream's declaration that determine its rows. Columns that are
+    found and not declared are left out."""
     stream = binding.stream
     is_declared = not stream.is_open and binding.table is None
     said = replace(

@@ -1,2 +1,2 @@
-"""Files of a project that are made of what its streams hold: contracts, recordings,
+"""Files of a project that are made from what its streams hold: contracts, recordings,
 schemas."""

@@ -1,5 +1,5 @@
-"""`lakesql infer`: the contract of a stream from samples, as a file that somebody
-reviews. No run ever infers one."""
+"""`lakesql infer`: infers the contract of a stream from samples, as a file for review.
+A run never infers one."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from lakesql.stream.recording import RawRecord
 
 @dataclass(frozen=True, slots=True)
 class AskedContract:
-    """What is to be looked at: a path or a topic of a connection, '' for files of the
-    project; and what is known of it already. `maps` are the paths of objects whose
-    fields are keys, with dots between their parts."""
+    """What to infer a contract from: `place` is a path or a topic of `connection`,
+    which is '' for files of the project; and what the user knows of it already. `maps`
+    are the dotted paths of JSON objects whose fields are keys of a map."""
 
     place: str
     name: str = ""
@@ -54,8 +54,8 @@ class AskedContract:
 
 @dataclass(frozen=True, slots=True)
 class InferredContract:
-    """The text of the file, the name of its stream, and in words what it was found
-    in."""
+    """The text of the contract's file, the name of its stream, and how many samples it
+    was inferred from, in words."""
 
     text: str
     name: str
@@ -68,7 +68,7 @@ def infer_contract(
     asked: AskedContract,
     say: Callable[[str], None] = lambda _: None,
 ) -> InferredContract:
-    """Look at samples, and say what a stream's entry may be. Nothing is written.
+    """Infer a stream's entry from samples. Nothing is written.
 
     Raises `UsageError` (`no-samples`, `unknown-connection`, `usage`), and what asking a
     broker or a registry raises.
@@ -113,8 +113,8 @@ def _find_source(files: ProjectFiles, target: Target, asked: AskedContract) -> S
 
 
 def name_of(place: str) -> str:
-    """A name for a stream that is read from a path or a topic: the last part of it that
-    is no pattern."""
+    """A stream name for a path or a topic, made of the last part of it that is no
+    pattern."""
     folder = (
         named_folder(place) if "/" in place or re.search(r"[*?\[{]", place) else place
     )
@@ -164,7 +164,7 @@ def _look_at_topic(
 def _read_topic(
     source: Source, asked: AskedContract, say: Callable[[str], None]
 ) -> Sequence[RawRecord]:
-    """The newest records of a topic, or of its recording, in the order of their age."""
+    """The newest records of a topic, or of its recording, oldest first."""
     origin = ORIGIN_OPTIONS["topic"](asked.place, Place("TOPIC"))
     if source.recording is not None:
         return newest_recorded(origin, source.recording)[-asked.rows :]
@@ -178,7 +178,8 @@ def _read_topic(
 
 
 def _find_registry(target: Target, asked: AskedContract) -> NamedRegistry | None:
-    """The registry that is named, or the only one of the target."""
+    """The registry that was named, or the target's only one; None if it has none or
+    several."""
     names = [asked.registry] if asked.registry else [*target.registries]
     if asked.registry and asked.registry not in target.registries:
         what = f"Target '{target.name}' has no connection '{asked.registry}' of type `registry`."
@@ -206,7 +207,8 @@ def _contract_of(samples: Samples, asked: AskedContract, name: str) -> FoundCont
 
 
 def _with_folders(found: FoundContract, folders: Sequence[TypedField]) -> FoundContract:
-    """The contract with the columns that folders give, and files do not."""
+    """The contract with the columns that folder names give and the files do not
+    have."""
     there = {column.field.lower() for column in found.columns}
     added = contract_of_fields(
         [each for each in folders if each.name.lower() not in there]
@@ -234,7 +236,7 @@ def _head(asked: AskedContract, samples: Samples, looked_at: str) -> list[str]:
 
 
 SHOWN = 3
-"""How many bad samples are named."""
+"""How many bad samples are quoted."""
 
 
 # --- writing
@@ -243,10 +245,10 @@ SHOWN = 3
 def write_contract(
     files: ProjectFiles, found: InferredContract, output: Path | None, force: bool
 ) -> Path:
-    """Write the file, and give its path. A file that is there, and an entry of the same
-    stream, stay as they are.
+    """Write the contract's file and return its path. An existing file, or an entry for
+    the same stream, is never overwritten without `force`.
 
-    With `force` a file is replaced that has this stream and no other. Raises
+    With `force`, a file that declares this stream alone is replaced. Raises
     `UsageError` (`stream-exists`).
     """
     folder = files.directory / files.settings.paths.streams

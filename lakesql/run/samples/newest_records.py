@@ -1,5 +1,5 @@
-"""The newest records of a topic, whatever is asked for them: a cluster of Kafka by
-Java, a log by its own client."""
+"""Reads the newest records of topics: of a Kafka cluster through Java, of other logs
+through their own clients."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from lakesql.stream.recording import RawRecord
 
 @dataclass(frozen=True, slots=True)
 class NewestRecords:
-    """The topics of an origin, and about the newest records of all of them in the order
-    of their age."""
+    """The topics of a stream, and about the newest records of all of them together,
+    oldest first."""
 
     topics: Sequence[str]
     records: Sequence[RawRecord]
@@ -34,11 +34,11 @@ def read_newest(
     check: Callable[[Sequence[str]], None] = lambda _: None,
     say: Callable[[str], None] = lambda _: None,
 ) -> NewestRecords | None:
-    """About the newest `rows` records of an origin; None where a source has no topics
-    of which somebody could be asked.
+    """About the newest `rows` records of the topics that `origin` names; None if the
+    source has no topics to read.
 
-    `check` sees the names of the topics before they are read. Raises what asking
-    raises.
+    `check` is called with the names of the topics before they are read. Raises what
+    asking the source raises.
     """
     if source.cluster is not None:
         return _newest_of_cluster(source.cluster, origin, rows, place, check, say)
@@ -60,7 +60,7 @@ def _newest_of_cluster(
     check: Callable[[Sequence[str]], None],
     say: Callable[[str], None],
 ) -> NewestRecords:
-    # only here: neither a log nor files need it
+    # imported only here: neither logs nor files need it
     from lakesql.engine.sources.broker import open_broker
 
     with open_kafka(say) as jvm, open_broker(jvm, cluster) as broker:

@@ -1,5 +1,5 @@
-"""`lakesql schema pull`: the newest schemas of subjects, and the tables of feeds, as
-files of the project."""
+"""`lakesql schema pull`: writes the newest schemas of subjects, and the tables of
+feeds, into files of the project."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from lakesql.stream.stream import Stream
 
 @dataclass(frozen=True, slots=True)
 class PulledSchema:
-    """A file with a subject's schema, and whether it holds another one now."""
+    """A file written by a pull, and whether its content has changed."""
 
     path: str
     is_changed: bool
 
 
 def pull_schemas(manifest: Manifest, names: Sequence[str]) -> list[PulledSchema]:
-    """Write the newest schema of each stream's subject into the project, and the tables
-    of each feed that a group mirrors; of the streams that are named, or of all.
+    """Write the newest schema of each stream's subject, and the tables of each feed
+    that a group mirrors, into the project; for the named streams, or for all if `names`
+    is empty.
 
-    Nothing is written unless all are there. Raises `UsageError` (`usage`),
+    Nothing is written unless all of them are found. Raises `UsageError` (`usage`),
     `ProfileError` (`unknown-subject`), and what asking a registry or a broker raises.
     """
     feeds = dict.fromkeys(group.stream for group in manifest.groups.values())
@@ -62,14 +63,13 @@ def pull_schemas(manifest: Manifest, names: Sequence[str]) -> list[PulledSchema]
 
 
 def _has_values(stream: Stream) -> bool:
-    """Whether the registry is asked for schemas of the stream's values, and not of its
-    keys alone."""
+    """Whether the registry has schemas of the stream's values, and not of its keys
+    alone."""
     return bool(stream.registry and stream.record_format.schema_kind)
 
 
 def _files_of(found: Registered, path: str) -> dict[str, str]:
-    """The files of a schema and of those that it imports: their texts, by their
-    paths."""
+    """The texts of the files of a schema and of those that it imports, by path."""
     kind = SCHEMA_KINDS[found.kind]
     imported = {
         f"{path.removesuffix(kind.suffix)}/{name}": kind.tidy(text)

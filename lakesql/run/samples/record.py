@@ -1,5 +1,5 @@
-"""`lakesql record`: a sample of a real topic, as a recorded folder that needs no
-broker."""
+"""`lakesql record`: copies a sample of a real topic into a recorded folder, which is
+read without a broker."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ SECRET_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What was recorded: how many records of each topic, in which files, and how many
-    were left out as not maskable; and the files of the schemas that they name."""
+    """The result of `record_stream`: how many records of each topic were written, the
+    files, how many records were left out because they could not be masked, and the
+    files of the schemas that the records name."""
 
     records: dict[str, int]
     files: tuple[Path, ...]
@@ -57,14 +58,16 @@ def record_stream(
     say: Callable[[str], None] = lambda _: None,
     schemas: Path | None = None,
 ) -> Recording:
-    """Write the newest `rows` records of the stream's topics to `folder`, a folder a
-    topic, in the order of time.
+    """Write the newest `rows` records of the stream's topics to `folder`, a subfolder
+    per topic, oldest first.
 
-    Records that cannot be masked are left out. The schemas that they name go to the
-    folder `schemas`, before them. Raises `UsageError` where the stream has no topics
-    that could be asked (`not-a-topic`), a mask is not a column (`unknown-column`), or
-    there is a recording already and it is not to be replaced (`recording-exists`); and
-    what asking the broker and the registry raises.
+    Columns in `masks` are masked; records that cannot be masked are left out. The
+    schemas that the records name are written to the folder `schemas` first. With
+    `replace` a former recording of a topic is removed. Raises `UsageError` if the
+    stream has no topics that can be read (`not-a-topic`), a mask is not a column
+    (`unknown-column`) or cannot be masked (`usage`, `wrong-type`), or there is a
+    recording and `replace` is not set (`recording-exists`); and what asking the broker
+    and the registry raises.
     """
     stream, connection = _find_stream(manifest, name)
     home = user_cache(os.environ)
@@ -171,11 +174,11 @@ def _masked_types(
 
 
 def _read_secret(home: Path) -> bytes:
-    """What this user's masks are made with: kept, so that recordings of several days
-    and streams go together.
+    """The key of this user's masks, created at first use. It is kept so that equal
+    values have equal masks in all recordings.
 
-    Raises `ProfileError` (`not-accessible`) where the file does not hold it, as when it
-    was cut off.
+    Raises `ProfileError` (`not-accessible`) if the file has another length, such as
+    after a partial write.
     """
     path = home / SECRET_FILE
     if not path.exists():
@@ -193,8 +196,8 @@ def _read_secret(home: Path) -> bytes:
 
 
 def _write_secret(path: Path) -> None:
-    """Make the key, readable by this user alone. It appears whole; of two that are made
-    at once the first one stays."""
+    """Create the key's file, readable by this user alone. It appears whole; if two
+    processes create it at once, the first one's stays."""
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-") as file:
         file.write(secret := secrets.token_bytes(SECRET_BYTES))
         file.flush()
@@ -222,8 +225,8 @@ def _check_empty(folders: Iterable[Path]) -> None:
 
 
 def _write(folder: Path, name: str, lines: Sequence[str]) -> Path:
-    """Write the one file of the folder. Its name is new each time, so that a checkpoint
-    which has read a former one reads it too."""
+    """Write the folder's only file and remove the others. Its name is new each time, so
+    that a checkpoint that has read an earlier one reads it too."""
     write_atomically(folder / name, "".join(lines))
     _remove_but(folder, name)
     return folder / name

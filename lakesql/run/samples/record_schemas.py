@@ -1,5 +1,5 @@
-"""The schemas that recorded records name, as a folder that stands for their registry,
-and a contract that is pulled."""
+"""Writes the schemas that recorded records name: as a folder that stands for their
+registry, and as the stream's pulled contract."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from lakesql.stream.stream import Stream
 def record_schemas(
     manifest: Manifest, stream: Stream, records: Iterable[RawRecord], folder: Path
 ) -> list[Path]:
-    """Write the schema of each id that the records name, as far as the registry has it,
-    and the newest one of a subject that is the stream's contract, if the project has
-    none yet.
+    """Write the schema of each id that the records name, if the registry has it, and
+    the newest schema of the subject that is the stream's contract, if the project has
+    no file of it yet.
 
-    Which files were written. Raises what asking the registry raises; nothing of an id
-    is written then.
+    Returns the files written. Raises what asking the registry raises; then no schema of
+    an id is written.
     """
     registry = manifest.target.registry_of(stream.registry, stream.name, stream.place)
     named = sorted({id_ for record in records for id_ in find_ids(stream, record)})
@@ -47,8 +47,9 @@ def record_schemas(
 
 
 def _files_of(each: Registered, folder: Path) -> Iterator[tuple[Path, str]]:
-    """The files of a schema in a folder that stands for a registry. What it imports has
-    a folder of its own, as other schemas may import other texts under these names."""
+    """The files of a schema in a folder that stands for a registry, each with its text.
+    Imports go to a subfolder, as other schemas may import other texts under the same
+    names."""
     kind = SCHEMA_KINDS.get(each.kind)
     if kind is None:
         return

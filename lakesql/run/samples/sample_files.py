@@ -1,5 +1,5 @@
-"""Samples of the files of this machine that a pattern means: their rows, or the fields
-that their schemas say."""
+"""Takes samples of the local files that a pattern matches: rows, or the fields that
+their schemas declare."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from lakesql.stream.json_samples import JsonObject, parse_documents, parse_recor
 from lakesql.stream.seen_values import SeenValues, find_type
 
 FILES = 20
-"""How many files are looked at, spread over all that there are."""
+"""How many files are read at most, spread evenly over all."""
 
 WHOLE_BYTES = 256_000_000
-"""How much of a file is read whose records are not lines."""
+"""How many bytes are read of a file whose records are not lines."""
 
 SUFFIXES: Mapping[str, str] = {
     ".json": "json",
@@ -47,21 +47,21 @@ SUFFIXES: Mapping[str, str] = {
     ".orc": "orc",
     ".avro": "avro",
 }
-"""The formats of files, by the ends of their names."""
+"""The formats of files, by file name suffix."""
 
 COMPRESSED = (".gz", ".gzip", ".bz2")
-"""How the names of compressed files end that can be unpacked here."""
+"""The suffixes of compressed files that can be decompressed here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """What was found: rows as JSON has them, or fields of a schema with some rows; and
-    what a stream's entry says of them.
+    """A sample of a stream's records: rows as JSON values, or the fields of a schema
+    with some rows; and the settings of the stream's entry found with them.
 
-    `keys` are the keys of a topic's records, parsed; `bad` are records that could not
-    be read, each in words. `records` are those that were looked at where there are no
-    rows, as a schema says all. `folders` are the columns that the names of folders
-    give.
+    `keys` are the parsed keys of a topic's records; `bad` describes the records that
+    could not be read. `records` is how many were read if there are no rows because a
+    schema declares everything. `folders` are the columns that folder names such as
+    `day=2026-03-01` give.
     """
 
     settings: Mapping[str, Setting]
@@ -75,8 +75,9 @@ class Samples:
 
 
 def sample_files(files: Sequence[Path], base: Path, format_: str, rows: int) -> Samples:
-    """Samples of files below a folder, about `rows` rows of some files that are spread
-    over all.
+    """A sample of about `rows` rows, taken from some of the files, spread evenly.
+    `base` is the folder below which folder names give columns; `format_` is '' if it is
+    to be detected.
 
     Raises `UsageError` (`usage`, `no-samples`).
     """
@@ -102,8 +103,8 @@ def sample_files(files: Sequence[Path], base: Path, format_: str, rows: int) -> 
 
 
 def folder_fields(files: Sequence[Path], base: Path) -> list[TypedField]:
-    """The columns that folders between `base` and the files give by their names, such
-    as `day=2026-03-01`."""
+    """The columns that folder names between `base` and the files give, such as
+    `day=2026-03-01`."""
     seen: dict[str, SeenValues] = {}
     for path in files:
         for part in path.relative_to(base).parts[:-1]:
@@ -115,8 +116,8 @@ def folder_fields(files: Sequence[Path], base: Path) -> list[TypedField]:
 
 
 def _spread(files: Sequence[Path]) -> list[Path]:
-    """Some of the files that are not empty, evenly spread from the first to the
-    last."""
+    """At most `FILES` of the files that are not empty, evenly spread from the first to
+    the last."""
     filled = [each for each in files if each.stat().st_size]
     if len(filled) <= FILES:
         return filled
@@ -125,8 +126,8 @@ def _spread(files: Sequence[Path]) -> list[Path]:
 
 
 def find_format(files: Sequence[Path]) -> str:
-    """The format of the files, by their names or how they begin. Raises `UsageError`
-    (`usage`)."""
+    """The format of the files, by their names or their first bytes. Raises `UsageError`
+    (`usage`) if it is unknown or they differ."""
     found = Counter(map(_format_of, files))
     if len(found) == 1 and "" not in found:
         return next(iter(found))
@@ -167,7 +168,7 @@ def _format_of(path: Path) -> str:
 
 
 def open_file(path: Path) -> BufferedIOBase:
-    """The bytes of a file, unpacked where its name says that it is compressed."""
+    """Open a file for reading bytes, decompressed if its suffix says so."""
     match path.suffix.lower():
         case ".gz" | ".gzip":
             return gzip.GzipFile(path)
@@ -181,8 +182,8 @@ def open_file(path: Path) -> BufferedIOBase:
 
 
 def _sample_json(files: Sequence[Path], rows: int) -> Samples:
-    """JSON in lines; or documents of several lines, and arrays, where a file is none of
-    lines."""
+    """A sample of JSON lines; or of whole-file documents and arrays (`multiline`) if
+    most lines are not JSON objects."""
     found, bad = _read_lines(files, rows)
     settings: dict[str, Setting] = {}
     if not found or len(bad) > len(found):
@@ -195,7 +196,8 @@ def _sample_json(files: Sequence[Path], rows: int) -> Samples:
 def samples_of(
     found: DocumentRows, settings: Mapping[str, Setting], bad: Sequence[str]
 ) -> Samples:
-    """The samples of documents of JSON."""
+    """The sample of parsed JSON documents; their envelope is `debezium` if they are
+    change events."""
     said = {**settings, "envelope": "debezium"} if found.are_changes else settings
     return Samples(said, found.rows, found.fields, found.keys, bad)
 
@@ -230,7 +232,7 @@ def _read_whole(files: Sequence[Path], rows: int) -> tuple[list[JsonObject], lis
 
 
 def _shares(files: Sequence[Path], rows: int) -> Iterator[tuple[Path, int]]:
-    """How many rows are taken of each file."""
+    """How many rows to read of each file."""
     for index, path in enumerate(files):
         yield path, max(1, rows // len(files) + (index < rows % len(files)))
 
@@ -239,8 +241,8 @@ def _shares(files: Sequence[Path], rows: int) -> Iterator[tuple[Path, int]]:
 
 
 def _sample_csv(files: Sequence[Path], rows: int) -> Samples:
-    """CSV, with the delimiter, the header, the encoding and the word for NULL that go
-    best with it."""
+    """A sample of CSV files, with the delimiter, header, encoding and NULL text that
+    fit best."""
     texts, encoding = _decode_all(files)
     dialect = find_dialect(texts)
     found: list[JsonObject] = []
@@ -258,7 +260,8 @@ def _sample_csv(files: Sequence[Path], rows: int) -> Samples:
 
 
 def csv_settings(dialect: CsvDialect) -> dict[str, Setting]:
-    """The `csv` of a stream's entry, where anything in it is not what it is anyway."""
+    """The `csv` settings of a stream's entry, without those that are at their defaults;
+    empty if all are."""
     said: dict[str, str | bool] = {}
     if dialect.has_header:
         said["header"] = True
@@ -274,15 +277,15 @@ def csv_settings(dialect: CsvDialect) -> dict[str, Setting]:
 
 
 CSV_BYTES = 16_000_000
-"""How much of a file of CSV is read."""
+"""How many bytes are read of each CSV file."""
 
 ENCODINGS = ("utf-8", "windows-1252", "latin-1")
-"""The encodings of text that are tried, in this order: any bytes are latin-1."""
+"""The text encodings that are tried, in this order; any bytes are valid latin-1."""
 
 
 def _decode_all(files: Sequence[Path]) -> tuple[list[str], str]:
-    """The texts of the files, without byte order marks, and the encoding in which all
-    of them can be read."""
+    """The texts of the files, without byte order marks, and the first encoding in which
+    all of them can be read."""
     contents = []
     for path in files:
         with open_file(path) as file:
@@ -300,7 +303,8 @@ def _decode_all(files: Sequence[Path]) -> tuple[list[str], str]:
 
 
 def _decode(content: bytes, encoding: str) -> str:
-    """The text, without the last record if the end of the sample has cut it."""
+    """The text of a file; without its last, incomplete record if the sample ends before
+    the file does."""
     is_cut = len(content) == CSV_BYTES
     text = (
         codecs.getincrementaldecoder(encoding)()

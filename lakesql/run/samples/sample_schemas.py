@@ -1,5 +1,5 @@
-"""What the schemas of files say of their fields: the footers of Parquet and ORC files,
-the heads of those of Avro."""
+"""Reads the fields of files from their schemas: the footers of Parquet and ORC files,
+and the headers of Avro files."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
 
 
 class UnreadTypeError(ValueError):
-    """Why values of a field are read by no type, behind its name."""
+    """Raised for a field that no Spark type can read; the message completes a sentence
+    that begins with the field's name."""
 
 
 def merge_fields_of(
     files: Iterable[tuple[str, Sequence[TypedField]]],
 ) -> list[TypedField]:
-    """The fields of all files, each with the type that reads it in all of them; ''
-    where none does."""
+    """The fields of all files, each with the type that reads it in all of them; the
+    type is '' if there is none. A field is required only if it is in all files."""
     found: dict[str, TypedField] = {}
     places: dict[str, str] = {}
     total = 0
@@ -67,14 +68,14 @@ def _merge(known: TypedField, other: TypedField, place: str, path: str) -> Typed
 
 
 def parquet_file_fields(files: Sequence[Path]) -> list[TypedField]:
-    """The fields of Parquet files. Raises `UsageError` (`no-samples`) for one that is
-    none."""
+    """The fields of Parquet files. Raises `UsageError` (`no-samples`) if one is not a
+    Parquet file."""
     return merge_fields_of((path.name, _parquet_fields(path)) for path in files)
 
 
 def parquet_rows(files: Sequence[Path], rows: int) -> list[Mapping[str, Any]]:
-    """The first rows of Parquet files, about `rows` in all, as far as they can be shown
-    in Python."""
+    """The first rows of each Parquet file, about `rows` in all, with the columns that
+    Python can represent."""
     parquet = _parquet()
     share = max(1, rows // max(1, len(files)))
     found: list[Mapping[str, Any]] = []
@@ -86,8 +87,8 @@ def parquet_rows(files: Sequence[Path], rows: int) -> list[Mapping[str, Any]]:
 
 
 def _plain_columns(file: Any) -> list[str]:
-    """The columns that a key or a sequence may be: Python has no times of a
-    nanosecond."""
+    """The columns that can be a key or sequence: not nested, and no timestamps in
+    nanoseconds, which Python cannot represent."""
     import pyarrow.types as kinds
 
     return [
@@ -132,8 +133,8 @@ def _parquet_field(each: pa.Field, ancient: frozenset[str]) -> TypedField:
 
 
 def _arrow_type(kind: pa.DataType, path: str, ancient: frozenset[str]) -> str:
-    """Spark's text of the type by which it reads a field of Parquet; `ancient` are the
-    paths of times of 96 bits."""
+    """The Spark type, as text, with which a Parquet field is read; `ancient` are the
+    paths of 96-bit timestamps. Raises `UnreadTypeError`."""
     import pyarrow.types as kinds
 
     if kinds.is_dictionary(kind):
@@ -180,7 +181,7 @@ _ARROW: Mapping[str, str] = {
     "date32[day]": "date",
     "date64[ms]": "date",
 }
-"""Arrow's types, and what Spark reads of the Parquet that they are written in."""
+"""Arrow's types, and the type with which Spark reads the Parquet type behind each."""
 
 
 def _arrow_struct(kind: pa.DataType, path: str, ancient: frozenset[str]) -> str:
@@ -198,8 +199,8 @@ def _arrow_struct(kind: pa.DataType, path: str, ancient: frozenset[str]) -> str:
 
 
 def orc_file_fields(files: Sequence[Path]) -> list[TypedField]:
-    """The fields of ORC files. Raises `UsageError` (`no-samples`) for one that is
-    none."""
+    """The fields of ORC files. Raises `UsageError` (`no-samples`) if one is not an ORC
+    file."""
     return merge_fields_of((path.name, _orc_fields(path)) for path in files)
 
 
@@ -216,7 +217,7 @@ def _orc_fields(path: Path) -> list[TypedField]:
 
 
 def _orc_field(each: pa.Field) -> TypedField:
-    """A field of ORC, whose times have no zone, and are read as those of UTC."""
+    """A field of an ORC file. ORC timestamps have no zone, and are read as UTC."""
     import pyarrow.types as kinds
 
     if kinds.is_timestamp(each.type):
@@ -234,12 +235,12 @@ def _orc_field(each: pa.Field) -> TypedField:
 
 MAGIC = b"Obj\x01"
 HEAD_BYTES = 4_000_000
-"""How much of a file is looked through for its schema."""
+"""How many bytes of a file are searched for its schema."""
 
 
 def avro_file_fields(files: Sequence[Path]) -> list[TypedField]:
-    """The fields of Avro files. Raises `UsageError` (`no-samples`) for one that is
-    none."""
+    """The fields of Avro files. Raises `UsageError` (`no-samples`) if one is not an
+    Avro file of records."""
     return merge_fields_of((path.name, _avro_fields(path)) for path in files)
 
 
@@ -260,15 +261,16 @@ def _avro_fields(path: Path) -> list[TypedField]:
 
 
 def _read_head(head: bytes) -> dict[str, bytes]:
-    """The metadata at the start of a file: a map in Avro's own form (Avro's
-    specification, object container files)."""
+    """The metadata in the header of an Avro file: a map in Avro's binary encoding
+    (Avro's specification, object container files). Raises `ValueError` for other
+    files."""
     if not head.startswith(MAGIC):
         raise ValueError("no Avro file")
     found: dict[str, bytes] = {}
     at = len(MAGIC)
     blocks, at = _read_long(head, at)
     while blocks:
-        # the size of the block in bytes stands behind the number of its entries
+        # a negative count is followed by the size of the block in bytes
         if blocks < 0:
             _, at = _read_long(head, at)
         for _ in range(abs(blocks)):
@@ -286,6 +288,6 @@ def _read_bytes(head: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _read_long(head: bytes, at: int) -> tuple[int, int]:
-    """A whole number of variable length, of which the lowest bit is the sign."""
+    """A zigzag-encoded integer of variable length, and the offset after it."""
     value, at = read_varint(head, at)
     return (value >> 1) ^ -(value & 1), at

@@ -1,5 +1,5 @@
-"""Samples of a topic's records: their rows, or the rows of the changes that they are,
-and how values are written."""
+"""Takes samples of a topic's records: their rows, or the rows in their change events,
+and the format of the values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from lakesql.stream.record_ids import body_of, written_id
 from lakesql.stream.recording import RawRecord
 
 WIRE: Wire = "confluent"
-"""Where the values of a topic of which nothing is known may name their schemas."""
+"""The framing with which schema ids are looked for in the values of an unknown
+topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +40,9 @@ class NamedRegistry:
 def sample_records(
     records: Sequence[RawRecord], format_: str, registry: NamedRegistry | None
 ) -> Samples:
-    """What the records of a topic say, in the order of their age. Raises `UsageError`
-    (`no-samples`) where values are of a form that no sample is taken of, and what
-    asking a registry raises."""
+    """A sample of a topic's records, given oldest first. Raises `UsageError`
+    (`no-samples`) for values in a form that cannot be sampled, and what asking a
+    registry raises."""
     valued = [each for each in records if each.value]
     notes = []
     if len(valued) < len(records):
@@ -64,7 +65,8 @@ def _is_framed(record: RawRecord) -> bool:
 def _sample_documents(
     records: Sequence[RawRecord], settings: Mapping[str, Setting]
 ) -> Samples:
-    """Values of JSON: documents, or changes of Debezium's where most of them are."""
+    """A sample of JSON values: documents, or Debezium's change events if most of them
+    are."""
     parsed = [(record, parse_value(record.value)) for record in records]
     documents = [
         (parse_value(record.key), value)
@@ -83,7 +85,7 @@ def _sample_documents(
     return samples_of(rows_of(documents), settings, bad)
 
 
-# --- values behind the id of a schema
+# --- values that begin with a schema id
 
 
 def _sample_framed(

@@ -1,2 +1,2 @@
-"""The tables of seeds: their files checked, their rows written, and how they are. No
-JVM."""
+"""The tables of seeds: checks their files, writes their rows, and reads their status.
+Needs no JVM."""

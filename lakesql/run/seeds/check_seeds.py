@@ -1,4 +1,5 @@
-"""Whether the values in the files of seeds are those of their types. No JVM."""
+"""Checks that the values in the files of seeds are of their declared types. Needs no
+JVM."""
 
 from __future__ import annotations
 
@@ -18,11 +19,10 @@ from lakesql.seed.seed_values import find_zone
 def check_seeds(
     manifest: Manifest, names: Iterable[str], *, saves: bool = True
 ) -> None:
-    """Raise `ProjectError` with the values and records of the seeds' files that are
-    wrong.
+    """Raise `ProjectError` with all wrong values and records in the seeds' files.
 
-    A file that was right is not read again while neither it nor its contract changes:
-    with `saves` the next command knows of it too.
+    A file that passed is not read again until it or its contract changes; with `saves`,
+    that is also known to later commands.
     """
     cache = CacheFile(manifest.outputs.cache / "seeds.json")
     zone, problems = manifest.target.spark.time_zone, list[Problem]()
@@ -41,8 +41,8 @@ def check_seeds(
 def _check(
     manifest: Manifest, seed: Seed, zone: tzinfo, problems: list[Problem]
 ) -> bool:
-    """Read all rows of a seed; whether something is wrong with them, of which
-    `problems` hears."""
+    """Check all rows of a seed, and add what is wrong to `problems`; whether anything
+    is."""
     count = len(problems)
     content = read_seed_content(
         manifest.directory / seed.path, seed.path, manifest.settings.seeds.max_size

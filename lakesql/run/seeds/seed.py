@@ -1,5 +1,5 @@
-"""`lakesql seed`: the tables of seeds are given the rows of their files, where these
-have changed. No JVM."""
+"""`lakesql seed`: fills the tables of seeds with the rows of their files, if these have
+changed. Needs no JVM."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from lakesql.seed.seed_values import find_zone
 def run_seeds(
     manifest: Manifest, names: Sequence[str], emit: Emit, *, is_forced: bool
 ) -> bool:
-    """Fill those of the seeds whose file or contract has changed since, with
-    `is_forced` all; whether none failed."""
+    """Fill the tables of those seeds whose file or contract has changed, or with
+    `is_forced` of all; whether none failed."""
     started = time.monotonic()
     emit(RunStarted(manifest.target.name, (), False, seeds=tuple(names)))
     failed = fill_seeds(manifest, names, emit, is_forced=is_forced)
@@ -40,10 +40,10 @@ def run_seeds(
 def fill_seeds(
     manifest: Manifest, names: Sequence[str], emit: Emit, *, is_forced: bool
 ) -> frozenset[str]:
-    """Fill the seeds as `run_seeds` does; the names of those that failed. One that
-    fails ends no other.
+    """Fill the seeds as `run_seeds` does; returns the names of those that failed. A
+    failure of one seed does not stop the others.
 
-    Raises `ProfileError` where the catalog is not to be had.
+    Raises `ProfileError` if the catalog cannot be reached.
     """
     if not names:
         return frozenset()
@@ -65,7 +65,7 @@ class _Filler:
     is_forced: bool
 
     def fill(self, seed: Seed) -> SeedFinished:
-        """Fill the table of the seed, unless it has the rows."""
+        """Fill the table of the seed, unless it is up to date."""
         started = time.monotonic()
         try:
             found = read_seed_table(self.opened, seed.table)
@@ -111,7 +111,8 @@ class _Filler:
         )
 
     def exchange(self, seed: Seed) -> SeedTable:
-        """Give the table the rows that the file has now."""
+        """Replace the rows of the table by those of the file. Raises `ProjectError`
+        (`seed-not-filled`) if the file has changed since the project was read."""
         content = read_seed_content(
             self.manifest.directory / seed.path,
             seed.path,
@@ -133,13 +134,13 @@ class _Filler:
 
 
 def owner_of(manifest: Manifest, seed: Seed) -> str:
-    """What the table of the seed has as its mark."""
+    """The owner mark in the properties of a seed's table: project and seed."""
     return f"{manifest.settings.name}.{seed.name}"
 
 
 def find_seed_tables(manifest: Manifest, opened: OpenCatalog) -> dict[str, TableName]:
-    """The tables in the target's namespace that seeds of this project have made, by the
-    names of the seeds, of those too whose files are gone."""
+    """The tables in the target's namespace that seeds of this project have filled, by
+    seed name; also of seeds whose files are gone."""
     found: dict[str, TableName] = {}
     for name in list_tables(opened, manifest.target.namespace):
         state = read_seed_table(opened, name)
@@ -152,9 +153,10 @@ def find_seed_tables(manifest: Manifest, opened: OpenCatalog) -> dict[str, Table
 def find_dropped(
     manifest: Manifest, opened: OpenCatalog, name: str
 ) -> TableName | None:
-    """The table that a seed of this name has made, None if there is none.
+    """The table of a seed that is to be dropped, None if there is none.
 
-    Raises `RunError` (`table-not-of-seed`) where that of a seed is another's.
+    Raises `RunError` (`table-not-of-seed`) if the seed's table name is taken by another
+    table.
     """
     seed = manifest.seeds.get(name)
     if seed is None:
@@ -167,8 +169,8 @@ def find_dropped(
 
 
 def open_if_there(manifest: Manifest) -> OpenCatalog | None:
-    """The target's catalog; None where it is a file that is not there yet, which
-    opening would make."""
+    """The target's catalog; None if it is a local file that does not exist yet, which
+    opening would create."""
     file = manifest.target.catalog.sqlite_file
     return (
         open_catalog(manifest.target.catalog) if file is None or file.exists() else None

@@ -1,4 +1,4 @@
-"""How the tables of seeds are, for `lakesql status`. No JVM."""
+"""Reads the status of the tables of seeds, for `lakesql status`. Needs no JVM."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from lakesql.seed.seed_state import SeedStatus
 def read_seed_statuses(
     manifest: Manifest, names: Iterable[str]
 ) -> tuple[SeedStatus, ...]:
-    """How the tables of the seeds are. Raises nothing that one of them could have
-    alone."""
+    """The status of the seeds' tables. An error with one table, or with the catalog,
+    becomes a status."""
     seeds = [manifest.seeds[name] for name in names]
     if not seeds:
         return ()
@@ -35,8 +35,8 @@ def read_seed_statuses(
 def outdated_seeds(
     manifest: Manifest, opened: OpenCatalog, names: Iterable[str]
 ) -> tuple[str, ...]:
-    """Notes on the seeds among these names whose tables do not have the rows of their
-    files."""
+    """Notes on those of the named seeds whose tables do not have the rows of their
+    current files."""
     seeds = [
         manifest.seeds[name]
         for name in names

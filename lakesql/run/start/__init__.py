@@ -1,2 +1,2 @@
-"""What comes before the first batch: whether anything is new, the session, what a query
-starts from."""
+"""What comes before the first batch: whether anything is new, the session, and where a
+query starts."""

@@ -1,5 +1,5 @@
-"""Whether what Spark has found by analysing a SELECT still holds: it is kept beside the
-checkpoint of its model."""
+"""Stores, beside a model's checkpoint, what Spark's analysis of its SELECT depends on,
+and finds out whether it still holds."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _log = logging.getLogger(__name__)
 def keep_analysis(
     manifest: Manifest, catalog: OpenCatalog, bound: BoundSelect, files: WritableFiles
 ) -> None:
-    """Store beside the checkpoint a digest of the SELECT, and of the tables, that Spark
-    has analysed it with: a later run with the same need not ask Spark."""
+    """Store beside the checkpoint the digest of the SELECT and of the tables that Spark
+    has just analysed: a later run with the same digest need not ask Spark."""
     if not is_comparable(bound):
         return
     try:
@@ -47,15 +47,14 @@ def keep_analysis(
 
 
 def is_comparable(bound: BoundSelect) -> bool:
-    """Whether lakesql can see without Spark what is new in each of the model's
-    streams."""
+    """Whether new records in each of the model's streams can be seen without Spark."""
     return all(binding.source.can_be_seen() for binding in bound.bindings)
 
 
 def find_analysis(
     manifest: Manifest, bound: BoundSelect, find: FindTable
 ) -> Analyzed | None:
-    """The digest of everything that decides Spark's analysis of the SELECT; None while
+    """The digest of everything that determines Spark's analysis of the SELECT; None if
     one of the tables is missing."""
     select = bound.select
     model, facts = select.model, select.model.facts

@@ -1,5 +1,5 @@
-"""Whether a run is over before code that is compiled well would pay: few records, and
-no tables but new ones."""
+"""Decides whether a run is so short that Java's optimizing compiler would not pay off:
+few records, and only new tables."""
 
 from __future__ import annotations
 
@@ -17,25 +17,24 @@ from lakesql.source.stream_state import SourceState
 from lakesql.stream.stream import Stream
 
 FEW_RECORDS = 300_000
-"""How many records of topics a brief run may have to read. At some 700,000 Java's
-better compiler has paid."""
+"""The most records that a short run may read from topics. From some 700,000 on, Java's
+optimizing compiler pays off."""
 
 FEW_BYTES = 100_000_000
-"""How large the files may be that it reads, as text."""
+"""The most bytes, as text, of the files that a short run may read."""
 
 TEXT_OF_PACKED = 10
-"""How many bytes of text a byte of a file may stand for that is no text, or
-compressed."""
+"""How many bytes of text one byte of a binary or compressed file is taken to hold."""
 
 
 def is_brief(manifest: Manifest, models: Collection[str]) -> bool:
-    """Whether a run of these models, which takes what is there, fills new tables from
-    so few records that Java's better compiler would not pay.
+    """Whether a run of these models that reads what has arrived fills only new tables,
+    from so few records that Java's optimizing compiler would not pay off.
 
-    False where that is not known, as brokers are asked only by a client that needs no
-    Java. A model without a checkpoint has a new table. A model that joins a table is
-    not brief, as that may be large; a table that is streamed must be that of a model
-    which runs too.
+    False if that is not known: brokers are asked only by clients that need no Java. A
+    model without a checkpoint is taken to have a new table. False if a model joins a
+    table, as that may be large; a table read as a stream must be that of a model in the
+    same run.
     """
     facts = [manifest.models[name].facts for name in models]
     read = {found.name for each in facts for found in each.streams}
@@ -80,8 +79,8 @@ def _text_bytes(file: Path) -> int:
 
 
 def _are_few_records(manifest: Manifest, streams: Sequence[Stream]) -> bool:
-    """Whether the streams that are read from topics have few records. Unknown numbers
-    may be large: False."""
+    """Whether the streams that are read from topics have few records. False if a number
+    is unknown."""
     sources = ((stream, _source_of(manifest, stream)) for stream in streams)
     others = [
         stream

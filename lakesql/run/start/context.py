@@ -24,20 +24,19 @@ if TYPE_CHECKING:
 RebuildStep = Literal[
     "hand-over", "swap", "finish-rebuild", "drop-replacement", "move-checkpoint"
 ]
-"""The steps of a rebuild that come after its batches."""
+"""The steps of a rebuild that follow its batches."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What all models of a run share: the project, Spark, the catalog, where events go,
-    and the brokers they read.
+    """What all models of a run share: the project, Spark, the catalog, the receiver of
+    events, and the brokers.
 
-    `accept_data_loss`: records that are gone from their topic are passed over.
-    `check_lease` raises where this runner may not write the model of this name any
-    more. `reached` is told of each step that is taken then: a place to stand for tests.
-    `schema_fields` are those of the open streams that have changed during the run, by
-    their names. `found` knows which routes have brought values that no table stands
-    for.
+    `accept_data_loss`: records that are gone from their topic are skipped.
+    `check_lease` raises if this runner may no longer write the model of this name.
+    `reached` is called at each step, for tests. `schema_fields` are those of open
+    streams whose schemas have changed during the run, by stream. `found` collects
+    values of routes that no table stands for.
     """
 
     manifest: Manifest
@@ -54,7 +53,7 @@ class RunContext:
     found: FoundValues = field(default_factory=FoundValues)
 
     def follow(self, stream: str, schema_fields: tuple[str, ...]) -> None:
-        """Add schema fields of an open stream that a batch has found."""
+        """Add schema fields that a batch has found in an open stream."""
         known = self.schema_fields.get(stream, ())
         self.schema_fields[stream] = tuple(dict.fromkeys([*known, *schema_fields]))
 
@@ -65,10 +64,10 @@ class RunContext:
         *,
         asks: bool = False,
     ) -> BoundSelect:
-        """The SELECT over the columns that its streams have now: as it is, or built
-        again from the project where they have changed.
+        """The SELECT over the columns that its streams have now: unchanged, or built
+        again from the project if they have changed.
 
-        With `asks` registries are asked for new schemas. Raises what `follow_streams`
+        With `asks`, registries are asked for new schemas. Raises what `follow_streams`
         raises.
         """
         now = follow_streams(

@@ -1,5 +1,5 @@
-"""What is there, as the catalog, the files and the brokers have it without Java: each
-is read once."""
+"""What exists now, according to the catalog, files and brokers, read without Java: each
+thing is read once."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ UNREADABLE = (
     LookupError,
     sqlite3.Error,
 )
-"""What reading raises where something is not there, or is not as lakesql, Spark or
-Iceberg have written it."""
+"""The exceptions of reading something that is missing, or not in the form in which
+lakesql, Spark or Iceberg write it."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataTable:
-    """A table's metadata, and the digest of those parts by which Spark analyses what
-    reads and writes it."""
+    """A table's metadata, and a digest of the parts of it that determine Spark's
+    analysis of statements on it."""
 
     metadata: TableMetadata
     shape: str
@@ -44,8 +44,8 @@ FindTable = Callable[[TableName], MetadataTable | None]
 
 
 class Existing:
-    """Tables and streams as they are now. Each table is read once; each connection is
-    asked once, for all of its streams."""
+    """The tables and streams as they are now. Each table is read once; each connection
+    is asked once, for all of its streams."""
 
     def __init__(
         self,
@@ -55,21 +55,21 @@ class Existing:
         streams: Sequence[Stream],
     ) -> None:
         self.find = open_finder(read)
-        """What finds a table of this name, with the digest of what decides which rows
-        it takes."""
+        """Finds a table by name, with the digest of what determines Spark's analysis
+        of statements on it."""
         self.read_view = read_view
-        """What reads the metadata of a view of this name."""
+        """Reads the metadata of a view by name."""
         self._connections = connections
         self._streams = streams
         self._states: Mapping[str, SourceState] | None = None
 
     def table(self, name: str) -> TableMetadata | None:
-        """The table of this name, if it is there."""
+        """The metadata of the table of this name; None if it does not exist."""
         found = self.find(TableName(*name.split(".")))
         return found.metadata if found is not None else None
 
     def found(self, stream: str) -> SourceState | None:
-        """The state of a stream, as its connection answers; None where one of its
+        """The state of a stream, as its connection reports it; None if one of its
         topics is not available."""
         if self._states is None:
             read, _ = read_topics(self._connections, self._streams)
@@ -80,8 +80,7 @@ class Existing:
 
 
 def open_finder(read: ReadMetadata) -> FindTable:
-    """A function that finds a table by its name, and reads the metadata of each
-    once."""
+    """A function that finds a table by name, and reads the metadata of each once."""
 
     @cache
     def find(name: TableName) -> MetadataTable | None:
@@ -91,7 +90,7 @@ def open_finder(read: ReadMetadata) -> FindTable:
         try:
             metadata = json.loads(text)
             return MetadataTable(read_metadata(metadata), shape_of(metadata))
-        # a value is of another kind than Iceberg writes
+        # a value has another type than Iceberg writes
         except (TypeError, AttributeError) as error:
             raise ValueError(
                 f"the metadata of {name} is none of Iceberg's: {error}"

@@ -1,4 +1,4 @@
-"""Who maintains the tables of a model, and by which tasks."""
+"""Decides who maintains the tables of a model, and with which tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakesql.run.start.context import RunContext
 
 
 def open_keeper(context: RunContext, select: Select) -> Keeper | None:
-    """The keeper that maintains the tables of a model; None where lakesql does not
+    """The keeper that maintains the tables of a model; None if lakesql does not
     maintain them."""
     maintenance, name = find_maintenance(context.manifest, select), select.model.name
 
@@ -26,8 +26,8 @@ def open_keeper(context: RunContext, select: Select) -> Keeper | None:
 
 
 def find_maintenance(manifest: Manifest, select: Select) -> ModelMaintenance:
-    """The maintenance of a model's tables: tasks, order, time limits, and the models
-    that read them as streams or views."""
+    """The maintenance of a model's tables: tasks, sort order, time limits, and the
+    models that read them as streams or views."""
     model = select.model
     readers = [
         TableReader(other.name, other.table)

@@ -1,8 +1,8 @@
-"""A run that finds nothing new, without Java: ledger, checkpoint and sources as the
-files and the catalog have them.
+"""Finds out without Java that a run has nothing new to read, by comparing ledgers,
+checkpoints and sources.
 
-That nothing is new is said only where a run would do nothing at all: read, alter,
-maintain, take over or refuse. Whatever cannot be known here is left to Spark.
+A model counts as up to date only if a run would do nothing at all for it: read, alter,
+maintain, adopt or refuse. Whatever cannot be decided here is left to Spark.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ def report_nothing_new(
     open_events: Callable[[], AbstractContextManager[Emit]],
     fail_if_empty: bool = False,
 ) -> bool:
-    """Say that a run that takes what is there finds nothing new for any of the models,
-    if it surely does; whether so.
+    """Whether a run that reads what has arrived certainly finds nothing new for any
+    model; if so, its events are emitted as well.
 
-    Otherwise nothing is said, and with `fail_if_empty` neither where the streams of a
-    model have nothing at all. Tables and checkpoints stay as they are either way.
+    With `fail_if_empty` it is also False if a model's streams have nothing at all, as
+    the run then fails. Tables and checkpoints are never changed.
     """
     started, started_ms = time.monotonic(), now_ms()
     try:
@@ -74,8 +74,8 @@ def report_nothing_new(
 
 @dataclass(frozen=True, slots=True)
 class UpToDate:
-    """A model that has nothing new to read: the events about its streams, how long
-    looking took, and the end offset of each partition of its topics."""
+    """A model that has nothing new to read: the events about its streams, how long the
+    check took, and the end offset of each partition of its topics."""
 
     model: str
     said: tuple[StreamEmpty | FilesLeftOut, ...]
@@ -84,11 +84,11 @@ class UpToDate:
 
     @property
     def tally(self) -> ModelTally:
-        """The tally of its run."""
+        """The tally of the model in a run that finds nothing new."""
         return reduce(count_model_event, self.said, ModelTally(self.model))
 
     def tell(self, emit: Emit) -> None:
-        """Emit the events of a run of the model that has found nothing new."""
+        """Emit the events of a run of the model that finds nothing new."""
         for event in self.said:
             emit(event)
         emit(self.tally.finish("success", self.took_ms, now_ms()))
@@ -97,8 +97,8 @@ class UpToDate:
 def find_up_to_date(
     manifest: Manifest, selects: Mapping[str, Select]
 ) -> dict[str, UpToDate]:
-    """The models that surely have nothing new to read, by their names. Errors are left
-    to the run, which reports them."""
+    """The models that certainly have nothing new to read, by name. Returns none if
+    reading fails, as the run reports the error."""
     try:
         return {
             each.model: each for each in _look(manifest, selects) if each is not None
@@ -110,7 +110,7 @@ def find_up_to_date(
 def _look_at_all(
     manifest: Manifest, selects: Mapping[str, Select]
 ) -> Sequence[UpToDate] | None:
-    """The models, if none has anything new; None where one may have."""
+    """The models, if none has anything new; None if one may have."""
     looked: list[UpToDate] = []
     for each in _look(manifest, selects):
         if each is None:
@@ -122,7 +122,7 @@ def _look_at_all(
 def _look(
     manifest: Manifest, selects: Mapping[str, Select]
 ) -> Iterator[UpToDate | None]:
-    """Each model, with None in the place of one that may have something new."""
+    """For each model its `UpToDate`, or None if it may have something new."""
     bound = bind_selects(manifest, selects)
     check_warehouse(manifest.target.catalog)
     streams = {
@@ -176,8 +176,7 @@ def _has_nothing_to_do(manifest: Manifest, bound: BoundSelect, found: Existing) 
 def _is_right(
     bound: BoundSelect, folder: str, catalog: Catalog, found: Existing
 ) -> bool:
-    """Whether the table, or the view, is what the SELECT makes of all that the model
-    reads now."""
+    """Whether the table or view is up to date with everything that the model reads."""
     if bound.select.model.config.reads == "streams":
         return has_read_all(bound, folder, catalog, found)
     if not bound.select.model.config.is_stored:
@@ -186,7 +185,7 @@ def _is_right(
 
 
 def _is_view_of(select: Select, read: ReadMetadata) -> bool:
-    """Whether the catalog has the model's view, with the SELECT of now."""
+    """Whether the catalog has the model's view with the current SELECT."""
     text = read(select.model.table)
     if text is None:
         return False
@@ -208,8 +207,8 @@ def _is_view_of(select: Select, read: ReadMetadata) -> bool:
 
 
 def _is_made_of_newest(select: Select, find: FindTable) -> bool:
-    """Whether a model over tables was refreshed by this SELECT from the newest
-    snapshots and schemas of its inputs."""
+    """Whether a model over tables was last refreshed with the current SELECT, from the
+    newest snapshots and schemas of its inputs."""
     own = find(select.model.table)
     entry = own.metadata.newest_entry(select.model.name) if own is not None else None
     if (
@@ -235,8 +234,8 @@ def _is_made_of_newest(select: Select, find: FindTable) -> bool:
 
 
 def _is_due(model: Model, find: FindTable) -> bool:
-    """Whether maintenance is due at the end of a run, or a run would emit that it is
-    left out."""
+    """Whether maintenance is due at the end of a run, or a run would emit a note that
+    it leaves the tables unmaintained."""
     tasks = maintenance_tasks(model)
     if tasks and not own_tasks(model):
         return True

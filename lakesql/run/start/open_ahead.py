@@ -1,4 +1,4 @@
-"""A session that is begun with before it is needed: Java starts while the project is
+"""Opens a Spark session before it is needed: Java starts while the project is
 compiled."""
 
 from __future__ import annotations
@@ -25,13 +25,12 @@ def open_ahead(
     *,
     is_shared: bool = False,
 ) -> Iterator[Opening | None]:
-    """Begin with the session that a run of these models opens. If nobody has taken it,
+    """Begin to open the session that a run of these models needs. If it is not taken,
     it ends with the block.
 
-    `is_shared` is that of `session_settings`.
-
-    None where there is one already, where jars are to be fetched first, and where
-    something is wrong, which the run says when it comes to it.
+    `is_shared` is that of `session_settings`. Yields None if there is a session
+    already, if jars have to be fetched first, or if something is wrong, which the run
+    reports later.
     """
     found = {
         found.name for name in models for found in manifest.models[name].facts.streams
@@ -54,7 +53,7 @@ def open_ahead(
 
 
 def may_have_nothing_new(manifest: Manifest, models: Collection[str]) -> bool:
-    """Whether a run that takes what is there may end without Java: each model has run
-    before, as far as can be seen."""
+    """Whether a run that reads what has arrived may end without Java: each model has
+    run before, as far as local files show."""
     folders = [local_folder(manifest.target.checkpoint_of(name)) for name in models]
     return all(folder is None or is_analyzed(LocalFiles(folder)) for folder in folders)

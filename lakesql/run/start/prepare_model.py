@@ -1,5 +1,5 @@
-"""From a checked model to a query that can start: where it continues, and a table that
-can take its rows."""
+"""Prepares a checked model for its query: decides where it continues, and creates or
+alters its table."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def prepare_model(
     folder: str,
     known: str = "",
 ) -> Sink:
-    """Find where the model's query continues, create or alter its table, and say where
-    its batches go.
+    """Decide where the model's query continues, and create or alter its table. Returns
+    the sink for its batches.
 
-    `session` is the model's own, `folder` that of its checkpoint. `known` is the
-    checkpoint from which this process has run the model before, if it has. Raises what
-    `decide`, `check_starts`, planning and analysis raise; a step that was applied stays
+    `session` is the model's own, `folder` its checkpoint's. `known` is the checkpoint
+    from which this process has run the model before; '' if it has not. Raises what
+    `decide`, `check_starts`, planning and analysis raise; steps already applied stay
     applied.
     """
     select, bindings = bound.select, bound.bindings
@@ -130,8 +130,8 @@ def prepare_model(
 
 
 def check_progress(context: RunContext, bound: BoundSelect, folder: str) -> None:
-    """Raise what `decide` raises for the checkpoint and the ledger of the model as they
-    are now."""
+    """Raise what `decide` raises for the model's checkpoint and ledger as they are
+    now."""
     sources = read_sources(context.session, context.brokers, bound.bindings)
     decide_all(
         [

@@ -1,5 +1,5 @@
-"""Whether the queries of a model have read all that its streams have, as their
-checkpoints and ledgers say."""
+"""Whether the queries of a model have read everything that its streams have, according
+to checkpoints and ledgers."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from lakesql.source.stream_state import Position, SourceState, StoredFiles
 def has_read_all(
     bound: BoundSelect, folder: str, catalog: Catalog, found: Existing
 ) -> bool:
-    """Whether each query of a model would resume from its checkpoint, and its streams
-    have nothing behind it."""
+    """Whether each query of a model would resume from its checkpoint with nothing left
+    to read in its streams."""
     sources = sources_now(bound, found)
     if len(sources) < len(bound.bindings):
         return False
@@ -52,7 +52,7 @@ def has_read_all(
 @dataclass(frozen=True, slots=True)
 class _FormerQuery:
     """A query that has run before: its identity, the files of its checkpoint, and the
-    state that `decide` compares."""
+    state from which `decide` decides how it continues."""
 
     identity: QueryIdentity
     files: StoredFiles
@@ -67,8 +67,8 @@ def _read_query(
     found: Existing,
     sources: Sequence[SourceState],
 ) -> _FormerQuery | None:
-    """A query's state from its checkpoint and its table; None where one is missing. A
-    companion query may have no table of dead letters yet."""
+    """A query's state, from its checkpoint and its table; None if either is missing. A
+    companion query may have no dead-letter table yet."""
     files, table = open_stored(catalog, identity.folder), found.find(identity.table)
     checkpoint = read_checkpoint(files) if files is not None else None
     if files is None or checkpoint is None or checkpoint.origin is None:
@@ -95,8 +95,8 @@ def _read_query(
 
 
 def _is_behind_all(query: _FormerQuery, bound: BoundSelect, found: Existing) -> bool:
-    """Whether a query that resumes has no batch to make: none is planned, and its
-    streams have nothing behind it."""
+    """Whether a query that resumes has no batch to run: none is planned, and its
+    streams have nothing after its position."""
     checkpoint, origin = query.checkpoint, query.origin
     batch = checkpoint.newest_committed
     if checkpoint.newest_planned != batch:
@@ -112,7 +112,7 @@ def _is_behind_all(query: _FormerQuery, bound: BoundSelect, found: Existing) -> 
     if len(positions) != len(bound.bindings):
         return False
     if query.identity.shape and is_watermark_behind(query.files, batch):
-        # the batch that moves it on is to be made, though it reads nothing
+        # a batch without records is still to advance the watermark
         return False
     return _are_read(query, positions, bound.bindings, found)
 
@@ -123,10 +123,10 @@ def _are_read(
     bindings: Sequence[StreamBinding],
     found: Existing,
 ) -> bool:
-    """Whether no stream has anything behind its position.
+    """Whether no stream has anything after its position.
 
-    Spark may order the streams of a stateful query otherwise than its FROM does: it is
-    enough that none has in one order.
+    Spark may order the streams of a stateful query otherwise than its FROM does, so any
+    order in which none has counts.
     """
 
     def is_read(binding: StreamBinding, number: int) -> bool:
@@ -145,7 +145,7 @@ def _are_read(
 
 
 def sources_now(bound: BoundSelect, found: Existing) -> Sequence[SourceState]:
-    """The state of each stream as it is now, without streams whose topics are not
+    """The present state of each stream, without streams whose topics are not
     available."""
     states = (
         binding.source.state_now(binding.stream, found) for binding in bound.bindings

@@ -1,4 +1,4 @@
-"""Spark for a project on its target: which jars, which catalog, which settings."""
+"""Opens Spark for a project on its target: finds jars, catalog and settings."""
 
 from __future__ import annotations
 
@@ -39,10 +39,12 @@ def session_settings(
     *,
     is_shared: bool = False,
 ) -> SessionSettings:
-    """Find Java and the jars to read `bindings` and to write; `say` hears of jars that
-    are fetched. `is_brief`: the session lasts for some ten seconds. `is_shared`: where
-    the target says `warm`, Java is taken from the command before, and left to the next
-    one; it has the jars for all streams then, and compiles well.
+    """The settings of a session that reads `bindings` and writes: finds Java, and
+    fetches missing jars, for which `say` is called.
+
+    `is_brief` is for a session of some ten seconds. With `is_shared`, if the target
+    sets `warm`, Java is taken over from the previous command and left to the next one;
+    it then has the jars for all streams of the project, and `is_brief` is ignored.
 
     Raises `ProfileError`.
     """
@@ -63,8 +65,7 @@ def find_settings(
     *,
     is_shared: bool = False,
 ) -> SessionSettings:
-    """The settings of `session_settings`, for streams that are not bound to connections
-    yet."""
+    """`session_settings` for streams that are not bound to connections yet."""
     target = manifest.target
     warm = warm_place(manifest) if is_shared else None
     if warm is not None:
@@ -90,8 +91,8 @@ def find_settings(
 
 
 def warm_place(manifest: Manifest) -> WarmPlace | None:
-    """The place where one command leaves Java running for the next; None where the
-    target does not say so."""
+    """Where one command leaves Java running for the next one; None if the target does
+    not set `warm`."""
     idle = manifest.target.spark.warm
     if idle is None:
         return None
@@ -108,11 +109,11 @@ def open_spark(
     say: Callable[[str], None] = lambda text: None,
     ahead: Opening | None = None,
 ) -> Iterator[tuple[SparkSession, OpenCatalog]]:
-    """A session, which ends with the block, and the catalog without Spark. `say` and
-    `ahead` are `open_session`'s.
+    """Yields a Spark session, which ends with the block, and the catalog opened without
+    Spark. `say` and `ahead` are those of `open_session`.
 
-    Raises `ProfileError`; and `RunError` (`java-ended`) for whatever the block raises
-    where Java has ended under it.
+    Raises `ProfileError`; and `RunError` (`java-ended`) in place of whatever the block
+    raises if Java has ended meanwhile.
     """
     opened: list[OpenCatalog] = []
 
@@ -128,9 +129,9 @@ def open_spark(
 def open_spark_alone(
     settings: SessionSettings, say: Callable[[str], None] = lambda text: None
 ) -> Iterator[SparkSession]:
-    """A session for what reads no table, which ends with the block: nobody waits for
-    the catalog, nor for what it takes to import its client. Raises what `open_spark`
-    raises."""
+    """Yields a Spark session for a command that reads no table; it ends with the block.
+    The catalog is not opened, which saves importing its client. Raises what
+    `open_spark` raises."""
     with _open(settings, lambda: None, say, None) as session:
         yield session
 
@@ -157,8 +158,8 @@ def _open(
 
 
 def find_needs(target: Target, streams: Iterable[Stream]) -> frozenset[str]:
-    """The groups of jars that reading the streams on the target, and writing there,
-    needs."""
+    """The groups of jars needed to read the streams on the target, and to write
+    there."""
     needs = set(jar_needs(target))
     for stream in streams:
         events = (

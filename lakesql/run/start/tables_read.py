@@ -1,5 +1,5 @@
-"""The tables of other models and of seeds that a model reads: which they are, and that
-they are there."""
+"""The tables of other models and of seeds that a model reads, and whether they
+exist."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def check_tables(manifest: Manifest, catalog: OpenCatalog, select: Select) -> None:
-    """Raise `RunError` (`table-missing`) for models that this one reads and that have
-    never run, and for seeds."""
+    """Raise `RunError` (`table-missing`) for models and seeds that this model reads and
+    whose tables do not exist."""
     missing = []
     for reference, table in tables_read(manifest, select):
         if load_table_state(catalog, table) is not None:
@@ -38,8 +38,8 @@ def check_tables(manifest: Manifest, catalog: OpenCatalog, select: Select) -> No
 def tables_read(
     manifest: Manifest, select: Select
 ) -> list[tuple[Reference, TableName]]:
-    """The tables of other models, and of seeds, that a model reads, each with the
-    reference to it in the model's file."""
+    """The tables of other models and of seeds that a model reads, each with the
+    reference in the model's file."""
     read = [
         (found, read_table(manifest, found.name))
         for found in stored_refs(manifest, select.model)

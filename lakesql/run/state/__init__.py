@@ -1,2 +1,2 @@
-"""Changes what there is of a model beside its file, outside of a run: its table, its
+"""Changes what exists of a model besides its file, outside of a run: its table, its
 ledger and its checkpoint."""

@@ -1,5 +1,5 @@
-"""`lakesql drop` and `lakesql ls --orphans`: what there is of a model beside its file,
-and its removal."""
+"""`lakesql drop` and `lakesql ls --orphans`: finds and removes the tables, views and
+folders of models."""
 
 from __future__ import annotations
 
@@ -30,23 +30,24 @@ if TYPE_CHECKING:
 _FOLDER = re.compile(
     rf"(?P<model>[A-Za-z_][A-Za-z0-9_]*?(?:\.[A-Za-z_][A-Za-z0-9_]*?)??)(?:{REBUILD_SUFFIX})?(?:{DEAD_LETTER_SUFFIX})?(?:\.\d{{8}}T\d{{6}}\.\d{{6}}Z|{re.escape(LEASE_SUFFIX)})?"
 )
-"""A checkpoint, one that a rewind has kept, or a lease: of a model, of its query of
-dead letters, or of a group."""
+"""The name of a checkpoint folder, current or kept by a rewind, or of a lease folder:
+of a model, of its companion query or of a group."""
 
 
 def model_of(folder: str) -> str | None:
-    """The model that has the folder of this name among the target's checkpoints; None
-    where no model has."""
+    """The model whose checkpoint or lease is in the folder of this name; None if the
+    name is no such folder's."""
     match = _FOLDER.fullmatch(folder)
     return match["model"] if match else None
 
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """What there is of a model: tables, a view, and folders of checkpoints and leases.
+    """What exists of a model besides its file: tables, a view, and folders of
+    checkpoints and leases.
 
-    `foreign` are tables with batches of a model of this name from other checkpoints: of
-    another project, or target.
+    `foreign` are tables written by a model of this name from unknown checkpoints, such
+    as those of another project or target.
     """
 
     tables: tuple[TableName, ...] = ()
@@ -59,7 +60,7 @@ class Remains:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """Each of them in words."""
+        """A description of each table, view and folder."""
         return (
             *(f"table {table}" for table in self.tables),
             *(f"view {view}" for view in self.views),
@@ -69,21 +70,22 @@ class Remains:
 
 @dataclass(frozen=True, slots=True)
 class Dropper:
-    """Finds and removes what there is of models, of those too whose files are gone from
-    the project."""
+    """Finds and removes what exists of models, including models whose files are gone
+    from the project."""
 
     manifest: Manifest
     session: SparkSession
     catalog: OpenCatalog
 
     def find(self) -> Mapping[str, Remains]:
-        """What there is of each model that has anything, by its name.
+        """What exists of each model, by name; models of which nothing exists are
+        missing.
 
         Looks in the namespaces of the target and of its models, and in the target's
-        checkpoints. A table that no model of the project has is of the model whose
-        batches are in its history, if one of that model's checkpoints here has written
-        them; where there is none, of a model that the project does not have. What
-        stands beside such a table goes with it.
+        checkpoints. A table that belongs to no model of the project is attributed to
+        the model in its newest ledger entry, if a checkpoint of that model on this
+        target has written it, or if the model has no checkpoint here and is not in the
+        project; otherwise it is `foreign`. The tables beside it are attributed alike.
         """
         owners = {
             table: name
@@ -138,7 +140,7 @@ class Dropper:
         }
 
     def find_orphans(self) -> Mapping[str, Remains]:
-        """What there is of models that the project does not have."""
+        """What exists of models that the project does not have, by model."""
         found = self.find().items()
         known = self.manifest.models.keys() | self.manifest.groups.keys()
         return {
@@ -146,17 +148,17 @@ class Dropper:
         }
 
     def drop(self, model: str, remains: Remains, say: Callable[[str], None]) -> None:
-        """Remove it under the model's lease; done again, it removes what an attempt
-        that broke off has left.
+        """Remove everything in `remains` under the model's lease. Idempotent, so it
+        also completes an interrupted drop.
 
-        Raises `RunError` (`lease-held`) where the model is being run.
+        Raises `RunError` (`lease-held`) if the model is running.
         """
         with closing(Leases(self.session)) as leases:
             while not leases.claim(
                 model, self.manifest.target.checkpoint_of(model), say
             ):
                 time.sleep(LOOK_EVERY_S)
-            # what stands beside a table may be known by that alone
+            # the tables beside a table may be found through that one alone
             for table in reversed(remains.tables):
                 drop_table(self.session, table)
             for view in remains.views:
@@ -170,8 +172,8 @@ class Dropper:
     def _views(
         self, namespaces: Iterable[str], folders: Collection[str]
     ) -> Mapping[TableName, str]:
-        """The models whose views the catalog has: models of the project, and others
-        that have had a lease among its checkpoints."""
+        """The views in the catalog that models of the project have made, or models with
+        a folder among the target's checkpoints; each with its model."""
         catalog = self.manifest.target.catalog.name
         found = chain.from_iterable(
             list_views(self.session, catalog, each) for each in sorted(namespaces)
@@ -183,11 +185,11 @@ class Dropper:
         }
 
     def _writers(self, tables: set[TableName]) -> Mapping[TableName, tuple[str, str]]:
-        """The model and the checkpoint that have written each of the tables, where the
-        history tells.
+        """The model and the checkpoint that have last written each of the tables, as
+        far as their histories tell.
 
-        A table beside another one (dead letters, tombstones) counts as written by the
-        writer of that, unless another model has written it.
+        A table beside another one (dead letters, tombstones) is attributed to the
+        writer of that one, unless another model has written it.
         """
         said = {table: newest_writer(self.catalog, table) for table in sorted(tables)}
         own = {
@@ -203,8 +205,8 @@ class Dropper:
         return found
 
     def _checkpoints(self, folders: Sequence[str]) -> set[str]:
-        """The ids of the checkpoints in these folders, and of the former ones that they
-        continue."""
+        """The ids of the checkpoints in these folders, and of the earlier ones that
+        they continue."""
         read = [
             read_checkpoint(CheckpointFiles(self.session, folder)) for folder in folders
         ]
@@ -217,7 +219,7 @@ class Dropper:
 
 @contextmanager
 def open_dropper(manifest: Manifest, say: Callable[[str], None]) -> Iterator[Dropper]:
-    """A `Dropper` on the project's target; Spark ends with the block. Raises what
-    opening Spark raises."""
+    """Yields a `Dropper` on the project's target, with a Spark session that ends with
+    the block. Raises what opening Spark raises."""
     with open_spark(session_settings(manifest, (), say), say) as (session, catalog):
         yield Dropper(manifest, session, catalog)

@@ -1,22 +1,22 @@
-"""`lakesql rename`: what there is of a model becomes that of another name: its table,
-its ledger and its checkpoint.
+"""`lakesql rename`: gives a model's table, ledger and checkpoint the model's new name.
 
-Each step may be done again, so the same command continues what broke off. Until it is
-done a file in the folders of both leases says so, and whoever claims one of them is
-refused with that command (`Leases.claim`).
+Each step is idempotent, so the same command continues a rename that was interrupted.
+Until it is done, a marker file in the lease folders of both names records it, and
+whoever claims one of these leases is refused with a message that names this command
+(`Leases.claim`).
 
 | Step | What a crash after it leaves |
 | --- | --- |
-| The file is written, in both folders. | Nothing but that. |
-| The table and those beside it get their new names in the catalog, unless `table` keeps
-them. | Tables of both names. |
-| Ledgers: the newest entries stand under the new name. | A ledger that the checkpoint
-does not know. |
-| Checkpoints are said to be the new model's, and moved. | A checkpoint of the old name
-that says the new one. |
-| Where data tests have passed is kept under the new name. | Nothing, as it is read from
-the old one again. |
-| The lease of the old name goes, then the file. | A model under its new name. |
+| The marker file is written, in both folders. | Nothing but the marker. |
+| The table and those beside it are renamed in the catalog, unless the model's `table`
+keeps the name. | Tables of both names. |
+| The newest ledger entries are written again under the new name. | A ledger that the
+checkpoint does not know. |
+| Checkpoints are assigned to the new model, and moved. | A checkpoint of the old name
+that belongs to the new one. |
+| The positions of data tests are moved to the new name. | Nothing: they are read under
+the old name again. |
+| The lease of the old name is removed, then the marker. | A model under its new name. |
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 RenameStep = Literal["mark", "tables", "ledgers", "checkpoints", "positions", "leases"]
-"""The steps of a rename: each is reached before it is taken, and once more for each
-file and table of it."""
+"""The steps of a rename. Each is reported to `reached` before it is taken, and again
+for each file and table in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Renamer:
-    """Renames models of a project on its target. `reached` is told of each step: a
-    place to stand for tests."""
+    """Renames models of a project on its target. `reached` is called at each step, for
+    tests."""
 
     manifest: Manifest
     session: SparkSession
@@ -79,10 +79,10 @@ class Renamer:
     reached: Callable[[RenameStep], None] = lambda step: None
 
     def find(self, old: str, new: str) -> Renaming:
-        """The rename that broke off, or the one that is to be begun.
+        """The rename that was interrupted, or the one to begin.
 
-        Raises `RunError`: `rename-under-way` where another one of either model is not
-        done, and `rename-impossible`.
+        Raises `RunError`: `rename-under-way` if another rename of either model is
+        unfinished, and `rename-impossible`.
         """
         for name in (old, new):
             found = read_renaming(self._lease(name))
@@ -113,7 +113,7 @@ class Renamer:
         return Renaming(old, new, str(table))
 
     def shown(self, renaming: Renaming) -> Iterator[str]:
-        """What is taken along, a line each."""
+        """What the rename changes, one line each."""
         for before, after in self._tables(renaming):
             for name in (before, after) if before != after else (before,):
                 if table_exists(self.session, name):
@@ -126,11 +126,11 @@ class Renamer:
             yield f"{folder} becomes {self._moved(renaming, folder)}"
 
     def rename(self, old: str, new: str) -> Renaming:
-        """Take all of it along, or what an earlier attempt has left, under the leases
-        of both names.
+        """Rename everything of the model, or what an interrupted attempt has left,
+        under the leases of both names.
 
-        Raises what `find` raises, and `RunError` (`lease-held`) where one of the models
-        is being run.
+        Raises what `find` raises, and `RunError` (`lease-held`) if one of the models is
+        running.
         """
         self.find(old, new)  # before a lease is taken, whose folder would stay
         with closing(Leases(self.session)) as leases:
@@ -151,7 +151,7 @@ class Renamer:
         self._lease(new).remove(RENAMING)
         return renaming
 
-    # What is there
+    # Finding tables and checkpoints
 
     def _lease(self, model: str) -> CheckpointFiles:
         return CheckpointFiles(
@@ -172,8 +172,8 @@ class Renamer:
     def _find_table(
         self, old: str, new: str, checkpoint: Checkpoint | None
     ) -> TableName | None:
-        """The table of the model under its old name: the one that its checkpoint names,
-        or that has its batches."""
+        """The table that the model has under its old name: the one that its checkpoint
+        names, or whose newest batch the model has written. None if there is none."""
         target, wanted = self.manifest.target, self.manifest.models[new].table
         likely = (
             wanted,
@@ -199,8 +199,8 @@ class Renamer:
         return _writer(table) == old
 
     def _check_new(self, new: str, table: TableName) -> None:
-        """Raise where a table or a checkpoint of the new name exists, which the rename
-        would mix with the old one's."""
+        """Raise `RunError` if a table or a checkpoint of the new name already exists,
+        which the rename would mix with the old one's."""
         target, wanted = self.manifest.target, self.manifest.models[new].table
         folders = (
             target.checkpoint_of(new + suffix)
@@ -226,7 +226,7 @@ class Renamer:
             )
 
     def _tables(self, renaming: Renaming) -> Iterator[tuple[TableName, TableName]]:
-        """The table and those beside it, each with its name before and after."""
+        """The table and those beside it, each as its name before and after."""
         before, after = (
             TableName(*renaming.table.split(".")),
             self.manifest.models[renaming.new].table,
@@ -234,8 +234,8 @@ class Renamer:
         return zip((before, *before.beside), (after, *after.beside), strict=True)
 
     def _folders(self, old: str) -> Iterator[str]:
-        """The checkpoint folders of the old name, with those that rewinds have kept;
-        the model's own comes last."""
+        """The checkpoint folders of the old name, including those that rewinds have
+        kept; the model's current one comes last."""
         names = CheckpointFiles(self.session, self.manifest.target.checkpoints).names()
         own = [
             name
@@ -254,8 +254,7 @@ class Renamer:
     # The steps
 
     def _mark(self, renaming: Renaming) -> None:
-        """Write a mark of the rename into both lease folders; that of the new name is
-        removed last."""
+        """Write the marker file into both lease folders."""
         for name in (renaming.new, renaming.old):
             self.reached("mark")
             self._lease(name).write(RENAMING, json.dumps(asdict(renaming)))
@@ -281,7 +280,7 @@ class Renamer:
 
     def _rename_ledgers(self, renaming: Renaming) -> None:
         old, new = renaming.old, renaming.new
-        # The newest of all is to be the model's own, as it was.
+        # The model's own entry comes last, so that it stays the newest of all.
         owners = {
             old + suffix: new + suffix
             for suffix in (REPLAY_SUFFIX, DEAD_LETTER_SUFFIX, "")
@@ -296,7 +295,8 @@ class Renamer:
             self.reached("checkpoints")
             files = CheckpointFiles(self.session, folder)
             found = read_checkpoint(files)
-            # an object store has copied it, and not removed it
+            # an earlier move on an object store was interrupted between copy and
+            # removal
             if found is None or not found.id:
                 moved = CheckpointFiles(self.session, self._moved(renaming, folder))
                 if "metadata" in moved.names():
@@ -316,11 +316,11 @@ class Renamer:
 def rename(
     manifest: Manifest, old: str, new: str, *, dry_run: bool, say: Callable[[str], None]
 ) -> tuple[str, ...]:
-    """Open Spark, and rename what there is of model `old` to `new`; what was taken
-    along, or would be, a line each.
+    """Open Spark, and rename everything of model `old` to `new`. Returns what was
+    renamed, or with `dry_run` would be, one line each.
 
-    Raises what opening Spark and `Renamer` raise, and `UsageError` (`unknown-model`)
-    where no model has the new name.
+    Raises what opening Spark and `Renamer` raise, and `UsageError`: `unknown-model` if
+    no model has the new name, `usage` if it is in mode 'maintenance'.
     """
     if new not in manifest.models:
         raise UsageError.of(
@@ -348,7 +348,8 @@ def rename(
 
 
 def _writer(table: JavaTable) -> str:
-    """The model that has written the newest batch of a table; '' where it has none."""
+    """The model that has written the newest batch of a table; '' if its ledger is
+    empty."""
     entry = read_newest_entry(table)
     return (
         entry.model.removesuffix(REPLAY_SUFFIX).removesuffix(DEAD_LETTER_SUFFIX)

@@ -1,5 +1,5 @@
-"""`lakesql replay`: read a model's dead letters through the model as it is now, exactly
-once."""
+"""`lakesql replay`: processes a model's dead letters again with the model as it is now,
+exactly once."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What has become of a model's dead letters, or would.
+    """The result of a replay, or what it would be in a dry run.
 
-    `reasons` is how many there were for each reason, `done` how many of them are not to
-    be read again, `rows` how many rows they have brought. `failing` is how many stay,
-    for each reason: in a dry run why they fail now, else why they were rejected.
-    `finished` are those of an earlier replay that broke off after it had written their
-    rows.
+    `reasons` counts the dead letters by reason; `done` is how many of them need not be
+    read again, and `rows` how many rows they have produced. `failing` counts those that
+    remain: in a dry run by the reason for which they fail now, else by that for which
+    they were rejected. `finished` counts the dead letters of an earlier replay that was
+    interrupted after its rows were written.
     """
 
     reasons: Mapping[str, int]
@@ -71,11 +71,11 @@ class Replayed:
 def replay(
     manifest: Manifest, name: str, *, dry_run: bool, say: Callable[[str], None]
 ) -> Replayed:
-    """Open Spark and do `replay_letters` under the model's lease; `say` hears of what
-    takes long.
+    """Open Spark and run `replay_letters` under the model's lease; `say` is called with
+    notes on long steps.
 
     Raises what that, compiling and opening Spark raise, and `RunError` (`lease-held`)
-    where the model is being run.
+    if the model is running.
     """
     bound = bind_letters(bind_select(manifest, build_select(manifest, name)))
     check_checkpoints(manifest.target.checkpoints, manifest.target.catalog)
@@ -103,8 +103,8 @@ def replay(
 def replay_followed(
     context: RunContext, session: SparkSession, bound: BoundSelect, *, dry_run: bool
 ) -> Replayed:
-    """The replay over the columns that pulled contracts have by now, and once more
-    where the letters bring others."""
+    """Replay with the current columns of streams whose contracts were pulled, and again
+    if the dead letters have schemas with other columns."""
     name = bound.select.model.name
 
     def build(manifest: Manifest) -> BoundSelect:
@@ -122,8 +122,8 @@ def replay_followed(
 
 
 def bind_letters(bound: BoundSelect) -> BoundSelect:
-    """The model as it reads its dead letters. Raises `RunError` (`replay-impossible`)
-    where it cannot be right."""
+    """The model bound to its dead letters. Raises `RunError` (`replay-impossible`) for
+    a model for which a replay could give wrong rows."""
     bindings = tuple(replace(binding, is_replayed=True) for binding in bound.bindings)
     select, rows = (
         bound.select,
@@ -161,17 +161,18 @@ def bind_letters(bound: BoundSelect) -> BoundSelect:
 def replay_letters(
     context: RunContext, session: SparkSession, bound: BoundSelect, *, dry_run: bool
 ) -> Replayed:
-    """Read the model's dead letters again, as one batch. `session` is the model's own.
+    """Process the model's dead letters again, as one batch. `session` is the model's
+    own.
 
     The steps, and what a crash after each leaves:
 
-    1. Finish a replay that has written its rows.  Letters that are done.
-    2. Stage the rows, take the letters that do not fail any more, publish the rows
-       (`write_batch`).  Letters that are taken, with rows or without them: the ledger
-       says which, and the next replay continues at 1 or 2.
-    3. Say that they are done.  Everything.
+    1. Finish a replay that has written its rows.  Dead letters marked as done.
+    2. Stage the rows, mark the dead letters that no longer fail as taken, publish the
+       rows (`write_batch`).  Dead letters that are taken, with or without their rows:
+       the ledger tells which, and the next replay continues at 1 or 2.
+    3. Mark them as done.  Everything.
 
-    With `dry_run` only what would be done is worked out.
+    With `dry_run` nothing is written; only the result is computed.
     """
     select, model = bound.select, bound.select.model
     letters_table = model.table.dead_letter
@@ -259,7 +260,7 @@ def _open_sink(
 def _is_written(
     session: SparkSession, identity: QueryIdentity, unfinished: str
 ) -> bool:
-    """Whether the table has the rows of a replay."""
+    """Whether the rows of the replay `unfinished` are in the table."""
     if not table_exists(session, identity.table):
         return False
     return (

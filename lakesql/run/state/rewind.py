@@ -1,5 +1,5 @@
-"""`lakesql rewind`: a new checkpoint for a model, that continues elsewhere. No row of a
-table is written or removed."""
+"""`lakesql rewind`: gives a model a new checkpoint that continues elsewhere. No row of
+a table is written or removed."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rewound:
-    """A new checkpoint: where its model continues, by stream, and where the old one is
-    now, if there was one."""
+    """The result of a rewind: where the model continues, by stream, and in `aside` the
+    new path of the old checkpoint, if there was one."""
 
     because: str
     positions: tuple[tuple[str, str], ...]
@@ -61,8 +61,8 @@ class Rewound:
 def settle(
     manifest: Manifest, name: str, are_same: bool, say: Callable[[str], None]
 ) -> bool:
-    """Open Spark, and say for the model whether files that have moved are the same;
-    whether some have."""
+    """Open Spark, and record whether files that were moved are the same files as those
+    already read (`are_same`). Returns whether any file was moved."""
     bound = bind_select(manifest, build_select(manifest, name))
     with _opened(manifest, bound, False, say) as session:
         identities = query_identities(bound.select, manifest.target.checkpoint_of(name))
@@ -76,8 +76,8 @@ def settle(
 
 
 def check_reads_streams(manifest: Manifest, name: str) -> None:
-    """Raise `RunError` (`rewind-impossible`) of a model whose table is made of others:
-    it stands in no stream."""
+    """Raise `RunError` (`rewind-impossible`) for a model over tables, which has no
+    position in a stream."""
     model = manifest.models[name]
     if model.config.reads == "tables":
         raise RunError.of(
@@ -90,7 +90,7 @@ def check_reads_streams(manifest: Manifest, name: str) -> None:
 
 
 def _say_instead(model: Model) -> str:
-    """The advice on what to do in the place of a rewind for a model over tables."""
+    """The advice on what to do instead of a rewind for a model over tables."""
     if not model.config.is_stored:
         return "A view has no rows of its own: rewind, or rebuild, the models that it reads."
     if model.config.is_exchanged:
@@ -109,12 +109,12 @@ def rewind(
     dry_run: bool,
     say: Callable[[str], None],
 ) -> Rewound:
-    """Open Spark and do `rewind_model` under the model's lease; `say` hears of what
-    takes long.
+    """Open Spark and run `rewind_model` under the model's lease; `say` is called with
+    notes on long steps.
 
-    A rebuild that broke off behind its swap is finished before. Raises what that,
-    compiling and opening Spark raise, and `RunError`: `lease-held` where the model is
-    being run, and with `dry_run` `rewind-impossible` where there is such a rebuild.
+    A rebuild that was interrupted after its swap is finished first. Raises what that,
+    compiling and opening Spark raise, and `RunError`: `lease-held` if the model is
+    running, and with `dry_run` `rewind-impossible` if there is such a rebuild.
     """
     check_reads_streams(manifest, name)
     bound = bind_select(manifest, build_select(manifest, name))
@@ -134,8 +134,9 @@ def rewind(
 def _opened(
     manifest: Manifest, bound: BoundSelect, dry_run: bool, say: Callable[[str], None]
 ) -> Iterator[SparkSession]:
-    """Spark, with the model's lease, and with no rebuild of the model left to be
-    finished."""
+    """Yields a Spark session while holding the model's lease, after finishing a rebuild
+    that was interrupted. With `dry_run` it claims no lease, and raises if there is such
+    a rebuild."""
 
     def hear(event: Event) -> None:
         if isinstance(event, Noted):
@@ -171,13 +172,13 @@ def rewind_model(
     allow_duplicates: bool = False,
     dry_run: bool = False,
 ) -> Rewound:
-    """Make a checkpoint that continues at `to`; the old one is renamed. With `dry_run`
-    only say what would be done.
+    """Create a checkpoint that continues at `to`, and rename the old one. With
+    `dry_run` only the result is computed.
 
-    A stateful model's companion query, which writes its dead letters, keeps its
-    checkpoint if that is sound. If it is not, and the model's own is, to continue where
-    the table stands means the companion alone: state is in no ledger. Raises
-    `RunError`: `rewind-impossible`, `rewind-duplicates`.
+    The checkpoint of a stateful model's companion query, which writes its dead letters,
+    is kept if it is sound. If only the companion's is not and `to` is `ledger`, the
+    companion alone is rewound, because Spark's state is in no ledger and would be lost.
+    Raises `RunError`: `rewind-impossible`, `rewind-duplicates`, `files-taken`.
     """
     bindings = bound.bindings
     with closing(Brokers()) as brokers:
@@ -197,7 +198,7 @@ def rewind_model(
     if not moves or to != "ledger" or not _is_sound(state):
         moves.insert(0, (identity, state, choose_start(state, to, allow_duplicates)))
         because = ""
-    # all of them, before the first is replaced
+    # all are prepared before the first checkpoint is replaced
     seeded = [_seed(session, *move, bindings) for move in moves]
     if to not in ("ledger", "checkpoint"):
         _check_files(session, bound, moves[0], seeded[0])
@@ -215,8 +216,8 @@ def _check_files(
     move: tuple[QueryIdentity, ProgressState, StartFrom],
     made: tuple[CheckpointFiles, Origin, Sequence[SeededSource]],
 ) -> None:
-    """Raise `RunError` (`files-taken`) where files that would be read again were moved
-    or deleted."""
+    """Raise `RunError` (`files-taken`) if files that would be read again were moved or
+    deleted."""
     (_, _, start), (files, _, seeded) = move, made
     for binding, source in zip(bound.bindings, seeded, strict=True):
         passed = {file.path for file in source.seen}
@@ -271,8 +272,8 @@ def _is_sound(state: ProgressState) -> bool:
 
 
 def _companion_start(state: ProgressState) -> StartFrom:
-    """The start of the companion query: where its dead-letter table stands, without
-    records that are gone from their topics; else the streams' start."""
+    """Where the companion query starts: where its dead-letter table stands, skipping
+    records that are gone from their topics; else at the streams' start."""
     try:
         start = choose_start(state, "ledger", allow_duplicates=True)
         try:

@@ -1,2 +1,2 @@
-"""What the streams of a project are on its target: topics, files, columns, tables,
-values; asked without Spark."""
+"""The streams of a project on its target, found without Spark: topics, files, columns,
+tables, values."""

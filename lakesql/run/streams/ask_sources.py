@@ -1,4 +1,4 @@
-"""Asks the sources of streams what there is, without Java."""
+"""Asks the sources of streams what they hold, without Java."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from lakesql.stream.stream import Stream
 def read_topics(
     connections: Mapping[str, Source], streams: Sequence[Stream]
 ) -> tuple[Mapping[str, FoundTopics], tuple[str, ...]]:
-    """What there is of those streams whose source is asked over a network, by the
-    streams' names; and sentences that say of which nothing is known, and why.
+    """What the topics of those streams hold whose source is asked over a network, by
+    stream; and sentences that name the streams of which nothing is known, and why.
 
-    Raises what asking raises of something that is not there, or that takes neither
-    login nor certificate.
+    Raises what asking raises if something does not exist, or if a login or certificate
+    is refused.
     """
     found: dict[str, FoundTopics] = {}
     unread: dict[str, None] = {}

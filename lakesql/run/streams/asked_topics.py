@@ -1,5 +1,5 @@
-"""How topics are asked for what they hold where no Spark runs, and what was found in
-them, kept for the commands that ask no broker."""
+"""Asks topics what they hold without Spark, and caches the answers for commands that
+ask no broker."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lakesql.stream.stream import Stream
 
 
 class KeptStreams:
-    """A cache file with a value in JSON for each stream, as long as the stream reads
-    the same topics."""
+    """A cache file with a JSON value for each stream; a value is ignored once its
+    stream reads other topics."""
 
     def __init__(
         self, outputs: Outputs, file: str, target: str, streams: Iterable[str]
@@ -25,13 +25,13 @@ class KeptStreams:
         self._names = [self._name(stream) for stream in streams]
 
     def get(self, stream: Stream) -> Any | None:
-        """What is kept of a stream; None where nothing is."""
+        """The value of a stream; None if there is none."""
         return self._file.get(
             self._name(stream.name), digest(stream.connection, str(stream.origin))
         )
 
     def put(self, stream: Stream, value: Any) -> None:
-        """Keep a value of a stream, in the place of the one before."""
+        """Set the value of a stream."""
         self._file.put(
             self._name(stream.name),
             digest(stream.connection, str(stream.origin)),
@@ -39,7 +39,7 @@ class KeptStreams:
         )
 
     def save(self) -> None:
-        """Write what is kept of the streams that there are."""
+        """Write the file, with the values of existing streams alone."""
         self._file.save(self._names)
 
     def _name(self, stream: str) -> str:
@@ -48,10 +48,9 @@ class KeptStreams:
 
 @contextmanager
 def open_kafka(say: Callable[[str], None] = lambda _: None) -> Iterator[Any]:
-    """A JVM with Kafka's clients alone, which starts in half a second. `say` hears of
-    jars that are fetched first, as they show in the terminal."""
-    # Only here: what asks a cluster is not loaded for a project that declares all of
-    # its streams.
+    """Yields a JVM with Kafka's clients alone, which starts in half a second. `say` is
+    called for jars that are fetched first; a progress bar is shown for them."""
+    # Imported only here: projects that declare all of their streams ask no cluster.
     from lakesql.engine.sources.broker import open_java
     from lakesql.engine.spark.jars import ensure_jars, user_cache
     from lakesql.engine.spark.java import find_java

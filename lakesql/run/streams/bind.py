@@ -1,4 +1,4 @@
-"""The streams of a model as a target reads them."""
+"""Binds the streams of a model to the connections of a target."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BoundSelect:
-    """A model's SELECT, with the bindings of its streams to the target's
-    connections."""
+    """A model's SELECT, with its streams bound to the target's connections."""
 
     select: Select
     bindings: tuple[StreamBinding, ...]
 
 
 def bind_select(manifest: Manifest, select: Select) -> BoundSelect:
-    """Find the connections of the model's streams. Raises `ProjectError`."""
+    """The model's SELECT with the connections of its streams. Raises `ProjectError`."""
     bindings = tuple(
         _bind_stream(manifest, select, name) for name in select.query.streams_read
     )
@@ -39,8 +38,8 @@ def bind_select(manifest: Manifest, select: Select) -> BoundSelect:
 
 
 def _check_offsets(select: Select, bindings: Sequence[StreamBinding]) -> None:
-    """Raise `ProjectError` (`no-offset`) where rows depend on offsets that the records
-    of a stream have not."""
+    """Raise `ProjectError` (`no-offset`) if rows depend on `_record.offset` of a stream
+    whose records have no offsets."""
     without = {
         each.stream.name: each.source
         for each in bindings
@@ -48,7 +47,7 @@ def _check_offsets(select: Select, bindings: Sequence[StreamBinding]) -> None:
     }
     if not without:
         return
-    # only here: it needs the parser of SQL
+    # imported only here: it needs the SQL parser
     from lakesql.select.offsets_used import find_offset_use
 
     compared = [name for names in select.compared.values() for name in names]
@@ -69,7 +68,7 @@ def _check_offsets(select: Select, bindings: Sequence[StreamBinding]) -> None:
 def bind_selects(
     manifest: Manifest, selects: Mapping[str, Select]
 ) -> dict[str, BoundSelect]:
-    """`bind_select` of several models, by their names."""
+    """`bind_select` for several models, by name."""
     return {name: bind_select(manifest, select) for name, select in selects.items()}
 
 
@@ -99,7 +98,7 @@ def _bind_stream(manifest: Manifest, select: Select, name: str) -> StreamBinding
 
 
 def bind_stream(manifest: Manifest, stream: Stream) -> StreamBinding:
-    """Find the connection of a declared stream. Raises `ProjectError`."""
+    """The binding of a declared stream to its connection. Raises `ProjectError`."""
     name = stream.name
     if not stream.connection:
         return StreamBinding(
@@ -146,8 +145,8 @@ def bind_stream(manifest: Manifest, stream: Stream) -> StreamBinding:
 
 
 def _find_events(manifest: Manifest, stream: Stream) -> Source | None:
-    """The connection whose topic or queue tells of a stream's files, if one does.
-    Raises `ProjectError`."""
+    """The connection whose topic or queue reports a stream's new files; None if the
+    stream has no `notifications`. Raises `ProjectError`."""
     if stream.notifications is None:
         return None
     name, connections = stream.notifications.connection, manifest.target.connections
@@ -174,15 +173,15 @@ def _find_events(manifest: Manifest, stream: Stream) -> Source | None:
 
 
 def events_folder(checkpoints: str, events: Source, stream: Stream) -> str:
-    """The folder of the events that a queue has told of a stream's files: one for all
-    streams that name this queue."""
+    """The folder for the events that a queue has reported of a stream's files; streams
+    that name the same queue share it."""
     assert stream.notifications is not None
     queue = digest(events.check(), stream.notifications.name)
     return f"{checkpoints.rstrip('/')}/{EVENTS_FOLDER}/{queue}"
 
 
 def _with_registry(manifest: Manifest, binding: StreamBinding) -> StreamBinding:
-    """The stream with its registry, of whose schemas none is known yet."""
+    """The binding with the stream's registry, and with no schema fetched yet."""
     stream = binding.stream
     registry = manifest.target.registry_of(stream.registry, stream.name, stream.place)
     checkpoints = manifest.target.checkpoints.rstrip("/")
@@ -199,7 +198,7 @@ def _with_registry(manifest: Manifest, binding: StreamBinding) -> StreamBinding:
 
 
 SCHEMAS_FOLDER = "_schemas"
-"""Beside the checkpoints of models: the schemas that were fetched of registries."""
+"""The folder, beside the checkpoints of models, of schemas fetched from registries."""
 
 EVENTS_FOLDER = "_events"
-"""Beside them: what queues have told of files."""
+"""The folder, beside the checkpoints of models, of file events read from queues."""

@@ -1,5 +1,5 @@
-"""How many files the paths of streams mean now, as `compile` and `debug` say it. No
-Java."""
+"""Counts the files that the paths of streams match now, for `compile` and `debug`.
+Needs no Java."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lakesql.source.local_files import local_files
 
 
 def count_files(manifest: Manifest, streams: Collection[str]) -> list[str]:
-    """How many files of this machine there are now of each stream that is read from
-    any."""
+    """A line for each stream that is read from local files, with the number of files
+    there are now."""
     said = []
     for name in sorted(manifest.streams.keys() & streams):
         try:

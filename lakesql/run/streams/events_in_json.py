@@ -1,5 +1,5 @@
-"""Change events in Avro as JSON, with the schemas beside them: as Connect's
-JsonConverter would have written them."""
+"""Converts Avro change events to JSON with their schemas, in the form that Kafka
+Connect's JsonConverter writes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lakesql.stream.recording import RawRecord
 from lakesql.stream.stream import Stream
 
 Read = Callable[[bytes], bytes]
-"""Makes JSON of the Avro of one schema; b'' of what is none."""
+"""Converts an Avro value of one schema to JSON; b'' if it is not valid."""
 
 
 def in_json(
@@ -33,12 +33,13 @@ def in_json(
     *,
     is_recorded: bool = False,
 ) -> list[RawRecord]:
-    """The records, whose keys and values are JSON. What names no schema that can be
-    read is left out of them.
+    """The records with keys and values as JSON; returned unchanged if the stream has no
+    registry. A key or value without a schema id becomes None, one that cannot be
+    decoded b''.
 
-    Raises `ProjectError` where the target has no such registry (`unknown-connection`),
-    or one that a command would have to ask for a recording (`registry-options`);
-    `ProfileError` (`extra-missing`) where fastavro is not installed; and what
+    Raises `ProjectError` if the target has no such registry (`unknown-connection`), or
+    if a recording would need a registry that must be asked (`registry-options`);
+    `ProfileError` (`extra-missing`) if fastavro is not installed; and what
     `fetch_schema` raises.
     """
     if not stream.registry:
@@ -73,8 +74,8 @@ def _json(
 
 
 def _reader(registry: Registry, id_: int) -> Read:
-    """What reads the values of a schema; of one that is not there, or no Avro, all are
-    left out."""
+    """The function that decodes values of a schema. If the schema does not exist or is
+    not Avro, it returns b'' for all of them."""
     try:
         import fastavro
     except ModuleNotFoundError as error:
@@ -100,7 +101,7 @@ def _reader(registry: Registry, id_: int) -> Read:
 
 
 def _in_base64(value: Any) -> str:
-    """Bytes, as JsonConverter writes them."""
+    """Bytes in base64, as JsonConverter writes them; other values as text."""
     return (
         base64.b64encode(value).decode()
         if isinstance(value, bytes | bytearray)

@@ -1,5 +1,5 @@
-"""The columns that the streams of a SELECT have by now: those that batches of a run
-have found in open streams, and those of schemas that a registry has had since."""
+"""Finds the columns that the streams of a SELECT have by now: those that batches of a
+run have found in open streams, and those of newer schemas in a registry."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def follow_streams(
     *,
     asks: bool,
 ) -> Manifest | None:
-    """The project with the columns that the SELECT's streams have now; None where they
-    are those that it was built with.
+    """The project with the columns that the SELECT's streams have now; None if the
+    SELECT was built with the same ones.
 
-    `schema_fields` are those of open streams that the run has found, by their names.
-    With `asks` registries are asked for new schemas. Raises what `follow_kept` raises.
+    `schema_fields` are those that the run has found in open streams, by stream. With
+    `asks`, registries are asked for new schemas. Raises what `follow_kept` raises.
     """
     streams = bound.select.streams
     found = {name: each for name, each in schema_fields.items() if name in streams}
@@ -56,9 +56,8 @@ def _follow_registries(
     *,
     asks: bool,
 ) -> dict[str, tuple[Column, ...]]:
-    """The columns of the streams that follow a registry's schemas, by the streams'
-    names. Emits a note where the file in the project is older than the schema in
-    use."""
+    """The columns of the streams that follow a registry's schemas, by stream. Emits a
+    note if the schema file in the project is older than the schema in use."""
     model, found = bound.select.model, {}
     if model.config.on_schema_change == "ignore":
         return {}

@@ -1,5 +1,5 @@
-"""The columns of streams that declare none: what the records of their topics say, on
-one target."""
+"""Finds the columns of open streams, which declare none, in the records of their topics
+on one target."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from lakesql.stream.recording import RawRecord, parse_json, parse_line, payload_
 from lakesql.stream.stream import Column, Stream, with_columns
 
 SAMPLE = 1_000
-"""How many of the newest records of a stream are looked at."""
+"""How many of the newest records of a stream are read to find its columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundColumns:
-    """The columns that the records of a stream declare. Without `schema_fields` they
-    are a guess from the rows' values."""
+    """The columns of a stream as its records describe them. `schema_fields` are the
+    fields of the records' schemas; without them the columns are guessed from values."""
 
     columns: tuple[Column, ...]
     schema_fields: tuple[str, ...]
@@ -44,11 +44,11 @@ class FoundColumns:
 
 
 def find_recorded(manifest: Manifest) -> Manifest:
-    """The project with the columns of its open streams: from recordings, or as they
-    were found in topics last.
+    """The project with the columns of its open streams filled in, from recordings or
+    from the cache of what was last found in topics. Asks no broker.
 
-    A stream of which nothing is known stays without columns. Raises `ProjectError`
-    where what was found is no contract.
+    Columns guessed from a recording add a warning. A stream of which nothing is known
+    keeps no columns. Raises `ProjectError` if what was found is not a valid contract.
     """
     streams, warnings = dict(manifest.streams), list(manifest.warnings)
     kept = _KeptColumns(manifest)
@@ -78,8 +78,8 @@ def find_recorded(manifest: Manifest) -> Manifest:
 
 
 def _with_declared(found: FoundColumns, stream: Stream) -> FoundColumns | None:
-    """The columns that were found in a topic, with those that the project declares for
-    the schema's table; None where the two contradict each other."""
+    """The columns found in a topic, merged with those that the project declares for the
+    schema's table; None if the two contradict each other."""
     kept = [parse_field(text) for text in found.schema_fields]
     merged = merge_fields(kept, map(parse_field, stream.schema_fields))
     if merged.clashing:
@@ -90,11 +90,11 @@ def _with_declared(found: FoundColumns, stream: Stream) -> FoundColumns | None:
 
 
 def ask_topics(manifest: Manifest, models: Iterable[str]) -> Manifest:
-    """The project with the columns of the open streams that the models read, as the
-    newest records in Kafka have them.
+    """The project with the columns of the open streams that the models read, found in
+    the newest records in Kafka.
 
-    What is found is kept for commands that ask no broker. Raises what asking a broker
-    raises, and `ProjectError` where records carry no schema (`no-columns`).
+    The columns are cached for commands that ask no broker. Raises what asking a broker
+    raises, and `ProjectError` (`no-columns`) if the records carry no schema.
     """
     read = {
         reference.name
@@ -109,7 +109,7 @@ def ask_topics(manifest: Manifest, models: Iterable[str]) -> Manifest:
     wanted = [(stream, cluster) for stream, cluster in clusters if cluster is not None]
     if not wanted:
         return manifest
-    # only here: most projects declare their columns
+    # imported only here: most projects declare their columns
     from lakesql.engine.sources.broker import open_broker
 
     streams, kept = dict(manifest.streams), _KeptColumns(manifest)
@@ -133,8 +133,8 @@ def ask_topics(manifest: Manifest, models: Iterable[str]) -> Manifest:
 
 
 def with_fields(manifest: Manifest, found: Mapping[str, Sequence[str]]) -> Manifest:
-    """The project whose open streams have these schema fields, by the streams' names.
-    They are kept."""
+    """The project with the given schema fields for its open streams, by stream name.
+    Those of streams read from Kafka are cached."""
     streams, kept = dict(manifest.streams), _KeptColumns(manifest)
     for name, texts in found.items():
         stream = streams[name]
@@ -149,10 +149,10 @@ def with_fields(manifest: Manifest, found: Mapping[str, Sequence[str]]) -> Manif
 def with_followed(
     manifest: Manifest, found: Mapping[str, tuple[Column, ...]]
 ) -> Manifest:
-    """The project whose streams with pulled contracts have these columns, by the
-    streams' names.
+    """The project with the given columns for streams whose contracts were pulled from a
+    registry, by stream name.
 
-    Raises `ProjectError` where one has a name that no column can have.
+    Raises `ProjectError` if one has a name that no column can have.
     """
     streams = dict(manifest.streams)
     for name, columns in found.items():
@@ -161,19 +161,20 @@ def with_followed(
 
 
 def cluster_of(target: Target, stream: Stream) -> Kafka | None:
-    """The Kafka cluster that a stream is read from; None where it is read from
-    something else."""
+    """The Kafka cluster that a stream is read from; None if it is read from another
+    kind of source."""
     source = target.connections.get(stream.connection)
     return source.cluster if source is not None else None
 
 
 def find_columns(records: Sequence[RawRecord], stream: Stream) -> FoundColumns | None:
-    """What records say, in the order of their age; None where none of them says
-    anything.
+    """The columns that records describe, given oldest first; None if they describe
+    none.
 
-    The newest schema of each topic counts: what it has no longer, the source's table
-    has no longer. Raises `ProjectError` (`no-columns`) where the schemas of two topics
-    do not go together.
+    The newest schema of each topic counts: a column that it no longer has is gone from
+    the source's table. Without schemas, columns are guessed from the rows' values.
+    Raises `ProjectError` (`no-columns`) if the schemas of two topics contradict each
+    other.
     """
     events = [(record, parse_json(record.value)) for record in records]
     newest = {
@@ -208,8 +209,8 @@ def _rows(events: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _open_streams(manifest: Manifest, names: Collection[str]) -> list[Stream]:
-    """Those of the streams that declare no columns, but for the feeds of groups which
-    no model reads as they are."""
+    """The open streams among `names`, without feeds of groups that no model reads
+    directly."""
     read = {
         found.name
         for model in manifest.models.values()
@@ -225,7 +226,7 @@ def _open_streams(manifest: Manifest, names: Collection[str]) -> list[Stream]:
 
 
 def _follow_themselves(manifest: Manifest) -> frozenset[str]:
-    """The streams of group tables with known columns: their batches adapt to new
+    """The streams of group tables whose columns are known: their batches adapt to new
     columns by themselves."""
     of_groups = {
         model.member.stream
@@ -240,12 +241,12 @@ def _follow_themselves(manifest: Manifest) -> frozenset[str]:
 
 
 def first_recorded(stream: Stream, folder: Path, number: int) -> list[RawRecord]:
-    """The oldest records of a stream's recording, in the order of their age."""
+    """The oldest `number` records of a stream's recording, oldest first."""
     return _recorded(stream.origin, folder, newest=False)[:number]
 
 
 def recorded_events(target: Target, stream: Stream, folder: Path) -> list[RawRecord]:
-    """The newest records of a feed's recording, in JSON. Raises what `in_json`
+    """The newest records of a feed's recording, as JSON. Raises what `in_json`
     raises."""
     return in_json(
         newest_recorded(stream.origin, folder), stream, target, is_recorded=True
@@ -253,13 +254,13 @@ def recorded_events(target: Target, stream: Stream, folder: Path) -> list[RawRec
 
 
 def newest_recorded(origin: StreamOrigin, folder: Path) -> list[RawRecord]:
-    """The newest records of a recording, in the order of their age."""
+    """The newest records of a recording, at least `SAMPLE` of each topic if it has as
+    many, oldest first."""
     return _recorded(origin, folder, newest=True)
 
 
 def _recorded(origin: StreamOrigin, folder: Path, *, newest: bool) -> list[RawRecord]:
-    """The newest records of a recording, or the oldest ones, in the order of their
-    age."""
+    """The newest or the oldest records of a recording, ordered oldest first."""
     there = (
         {unquote(each.name): each for each in folder.iterdir()}
         if folder.is_dir()
@@ -271,7 +272,7 @@ def _recorded(origin: StreamOrigin, folder: Path, *, newest: bool) -> list[RawRe
     for each in folders:
         found: list[RawRecord] = []
         for file in sorted(each.glob("*.jsonl"), reverse=newest):
-            # of any size: kept are a few of its lines
+            # read line by line: a file may be of any size
             with file.open(encoding="utf-8", errors="replace") as lines:
                 some = deque(lines, maxlen=SAMPLE) if newest else islice(lines, SAMPLE)
                 parsed = [

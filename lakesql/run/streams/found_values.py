@@ -1,5 +1,5 @@
-"""The values of routes that the batches of a run have brought, and of which nobody knew
-a table when it began."""
+"""The values of routes that the batches of a run have found and that had no table when
+the run began."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lakesql.stream.route_values import MOST_VALUES
 
 
 class FoundValues:
-    """What a run has found, by the names of the streams. It is kept where each command
-    finds it, too."""
+    """The values that a run has found, by stream. They are also added to the cache that
+    each command reads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -23,7 +23,7 @@ class FoundValues:
         self._untold: set[str] = set()
 
     def note(self, manifest: Manifest, stream: str, values: Sequence[str]) -> None:
-        """Keep values of a stream's route, before the batch that has brought them is
+        """Add values of a stream's route. Called before the batch that has them is
         published."""
         with self._lock:
             known = self._values.setdefault(stream, {})
@@ -32,20 +32,20 @@ class FoundValues:
             self._keep(manifest, stream)
 
     def keep(self, manifest: Manifest) -> None:
-        """Keep all of them again: another run of this machine may have kept its own
-        meanwhile."""
+        """Write all of them to the cache again, in case another run on this machine has
+        overwritten it."""
         with self._lock:
             for stream in self._values:
                 self._keep(manifest, stream)
 
     @property
     def values(self) -> Mapping[str, Sequence[str]]:
-        """What was found since the run began."""
+        """The values found since the run began, by stream."""
         with self._lock:
             return {stream: tuple(values) for stream, values in self._values.items()}
 
     def take(self, stream: str) -> bool:
-        """Whether a stream has brought some since this was asked last."""
+        """Whether new values of a stream have been found since the last call."""
         with self._lock:
             is_there = stream in self._untold
             self._untold.discard(stream)
@@ -64,9 +64,9 @@ class FoundValues:
 
 
 def new_members(before: Manifest, now: Manifest, names: Set[str]) -> list[str]:
-    """The models that a project has `now` and had not `before`, of the groups whose
-    models of then are all in `names`: a run of these has the group whole, and so those
-    that have come into its feed too."""
+    """The models that groups have `now` and did not have `before`. Only groups count
+    whose models of `before` are all in `names`: a run of all of these includes the new
+    ones."""
     found: list[str] = []
     for group in before.groups.values():
         if group.name in now.groups and group.members and names >= {*group.members}:
@@ -82,11 +82,11 @@ def tell_found(
     names: Set[str],
     new: Collection[str],
 ) -> bool:
-    """Emit what is to be said of the values that the batches of a run have brought;
-    whether all have tables, or are to have none.
+    """Emit notes on the values that the batches of a run have found; returns whether
+    each has a table or is to have none.
 
-    `known` is the project as it was read last, `manifest` as it was read after the run,
-    `names` are the models of the run, and `new` those that it is still to run.
+    `known` is the project as it was last read, `manifest` as it was read after the run;
+    `names` are the models of the run, and `new` those that the run is still to run.
     """
     lost = find_lost(found, manifest)
     before = {(warning.condition, warning.what) for warning in known.warnings}
@@ -105,8 +105,8 @@ def tell_found(
 
 
 def find_lost(found: FoundValues, manifest: Manifest) -> list[str]:
-    """What is to be said of values that the project, which was read again, does not
-    know: they could not be kept."""
+    """Messages about values that the project, after it was read again, still does not
+    know: the cache could not be written."""
     known: dict[str, set[str]] = {}
     for table in manifest.source_tables:
         known.setdefault(table.stream, set()).add(table.name)
@@ -123,4 +123,4 @@ def find_lost(found: FoundValues, manifest: Manifest) -> list[str]:
 
 
 SHOWN = 10
-"""How many values are named."""
+"""How many values a message names."""

@@ -1,8 +1,8 @@
-"""The tables of feeds that groups mirror: those of recordings, found by a former run,
-or as the broker has them now.
+"""Finds the source tables in the feeds that groups mirror: in recordings, in the cache
+of an earlier command, or by asking the broker.
 
-Those of a route are the values of its column: the newest records have some, and the
-batches of a run find the others.
+If a group has a route, its tables are the values of that column: the newest records
+show some, and the batches of a run find the others.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from lakesql.stream.stream import Column, Stream
 
 
 def known_tables(feeds: GroupFeeds) -> list[SourceTable]:
-    """The tables that recordings have, and those that were found in Kafka before."""
+    """The tables found in recordings, and those found in Kafka earlier. Asks no
+    broker."""
     kept, values = _KeptTables(feeds), KeptValues(feeds)
     found: list[SourceTable] = []
     for stream in feeds.streams:
@@ -52,12 +53,12 @@ def known_tables(feeds: GroupFeeds) -> list[SourceTable]:
 
 
 def ask_tables(feeds: GroupFeeds) -> list[SourceTable]:
-    """The tables of feeds as the brokers have them now. For a feed of several topics
-    the newest records of new topics are read; for one with a single topic its newest
+    """The tables of feeds, after asking the brokers. Of a feed with several topics, the
+    newest records of new topics are read; of one with a single topic its newest
     records.
 
-    A table that had no key is looked at again: it may have got one, and its first
-    records may have been without.
+    Topics of tables without a key are read again: their first records may have come
+    without one.
     """
     asked = [
         (stream, cluster)
@@ -66,7 +67,7 @@ def ask_tables(feeds: GroupFeeds) -> list[SourceTable]:
     ]
     if not asked:
         return known_tables(feeds)
-    # only here: few projects have a group
+    # imported only here: few projects have a group
     from lakesql.engine.sources.broker import open_broker
 
     kept, values = _KeptTables(feeds), KeptValues(feeds)
@@ -95,12 +96,12 @@ def ask_tables(feeds: GroupFeeds) -> list[SourceTable]:
 
 
 def pull_tables(manifest: Manifest, stream: Stream) -> dict[str, str]:
-    """The file that declares the tables of a feed which groups mirror, each as its
-    newest records have it: its text, by its path.
+    """The text of the file that declares the tables of a feed that groups mirror, by
+    path. Each table is declared as in the feed's newest records.
 
-    Tables that another file of the project declares are not in it. The values of a
-    route that are in the file stay there: newest records say which values there are,
-    and not which are gone. Raises what asking a broker raises.
+    Tables that another file of the project declares are left out. Values of a route
+    that the file already has are kept: the newest records do not show which values are
+    gone. Raises what asking a broker raises.
     """
     path = tables_path(manifest, stream)
     elsewhere = [
@@ -125,7 +126,7 @@ def pull_tables(manifest: Manifest, stream: Stream) -> dict[str, str]:
 
 
 def tables_path(manifest: Manifest, stream: Stream) -> str:
-    """Where the tables of a feed are declared by a pull."""
+    """The path of the file in which a pull declares the tables of a feed."""
     return f"{manifest.settings.paths.streams}/{stream.name}.tables.yml"
 
 
@@ -136,7 +137,7 @@ def _is_elsewhere(table: SourceTable, stream: Stream, path: str) -> bool:
 
 
 def _tables_now(manifest: Manifest, stream: Stream, route: str) -> list[SourceTable]:
-    """All tables of a feed, as its newest records tell of them."""
+    """All tables that the newest records of a feed belong to."""
     source = manifest.target.connections.get(stream.connection)
     if source is not None and source.recording is not None:
         if route:
@@ -151,7 +152,7 @@ def _tables_now(manifest: Manifest, stream: Stream, route: str) -> list[SourceTa
     cluster = cluster_of(manifest.target, stream)
     if cluster is None:
         return []
-    # only here: few projects have a group
+    # imported only here: few projects have a group
     from lakesql.engine.sources.broker import open_broker
 
     with open_kafka() as jvm, open_broker(jvm, cluster) as broker:
@@ -166,7 +167,7 @@ def _tables_now(manifest: Manifest, stream: Stream, route: str) -> list[SourceTa
 
 
 def _recorded_values(feeds: GroupFeeds, stream: Stream) -> list[str]:
-    """The values of a stream's route in its recording, if it has one."""
+    """The values of a stream's route in its recording; empty if it has none."""
     source = feeds.target.connections.get(stream.connection)
     folder = source.recording if source is not None else None
     records = newest_recorded(stream.origin, folder) if folder is not None else []
@@ -183,8 +184,8 @@ def _values_of(
     *,
     is_recorded: bool = False,
 ) -> list[str]:
-    """The values of a route that records have, where these say them without Spark, and
-    without asking the registry of a recording: none elsewhere."""
+    """The values of a route in records, as far as they can be read without Spark and,
+    for a recording, without asking a registry; else empty."""
     if not may_look_for_values(stream):
         return []
     if stream.record_format.is_framed:
@@ -204,7 +205,7 @@ def _values_of(
 
 
 def _tables_of_values(stream: Stream, values: Iterable[str]) -> list[SourceTable]:
-    """What stands for a table of each value."""
+    """A source table without columns for each distinct value of a route."""
     each = dict.fromkeys(values)
     return [
         SourceTable(stream.name, value, "", (), (), (), stream.place, is_declared=False)
@@ -213,11 +214,11 @@ def _tables_of_values(stream: Stream, values: Iterable[str]) -> list[SourceTable
 
 
 PULLED = 100
-"""So many of the newest records of a topic are read to know the table that it has."""
+"""How many of the newest records of a topic are read to find its table."""
 
 
 class _KeptTables:
-    """The tables that were found in the topics of a target's feeds."""
+    """The cache of tables found in the topics of a target's feeds."""
 
     def __init__(self, feeds: GroupFeeds) -> None:
         names = [stream.name for stream in feeds.streams]
@@ -242,22 +243,23 @@ _LOCK = threading.Lock()
 
 
 class KeptValues:
-    """The values that were found of the routes of a target's streams, as long as these
-    read the same topics.
+    """The cache of values found in the routes of a target's streams. A stream's values
+    are ignored once its topics or its route change.
 
-    Each is in the file once `add` returns. `add` is for several threads: it looks at
-    what others have kept meanwhile.
+    `add` returns once the values are in the file. It is thread-safe, and merges them
+    with those that the file has by then.
     """
 
     def __init__(self, feeds: GroupFeeds) -> None:
         self._feeds = feeds
 
     def get(self, stream: Stream) -> list[str]:
-        """What was found of a stream's route, in the order in which it came."""
+        """The values found in a stream's route, in the order of their arrival."""
         return self._read(self._open(), stream)
 
     def add(self, stream: Stream, values: Iterable[str]) -> None:
-        """Keep values that were found, one more than there may be at most."""
+        """Add found values to the cache, at most one more than `MOST_VALUES` in all, by
+        which a reader sees that there are too many."""
         with _LOCK:
             kept = self._open()
             before = self._read(kept, stream)

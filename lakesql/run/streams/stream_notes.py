@@ -1,5 +1,5 @@
-"""What a run says of streams before it reads them: that there is nothing in one, or
-that files of it are left out."""
+"""The events with which a run reports, before it reads, that a stream is empty or that
+files of it are left out."""
 
 from __future__ import annotations
 

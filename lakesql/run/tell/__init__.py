@@ -1,2 +1,2 @@
-"""What is told of a project and its runs, to people and programs: status, forecasts,
+"""What people and programs are told about a project and its runs: status, forecasts,
 pages, metrics, lineage."""

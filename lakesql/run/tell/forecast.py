@@ -1,5 +1,5 @@
-"""What models will make of their tables, each from how its table is now, as far as it
-can be read."""
+"""Forecasts the tables of models, each from the present state of its table if that can
+be read."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ def read_forecasts(
     *,
     offline: bool,
 ) -> tuple[tuple[Forecast, ...], tuple[TableStatus, ...]]:
-    """The forecasts of the models, in their order, and the tables that cannot be read.
+    """The forecasts of the models, in their order, and the status of each table that
+    could not be read.
 
-    With `offline` no table is looked at. One that cannot be read has a forecast only
-    where everything is given that it would say of the rows.
+    With `offline` no table is read. A table that cannot be read has a forecast only if
+    `given` has everything that the table would tell about its rows.
     """
     most = {name: most_records(manifest, name) for name in names}
     if offline:

@@ -1,5 +1,5 @@
-"""`target/plan.json`: what `lakesql plan` has said last, of which files, and whether it
-still holds of these."""
+"""Writes and reads `target/plan.json`: the result of the last `lakesql plan`, and the
+digests of the files it was made from, by which a reader sees whether it still holds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lakesql.site.content import ModelPlan, PlanReason, PlanStep, ShownPlan
 PLAN_FILE = "plan.json"
 
 MOST_NAMED = 5
-"""How many of the files that have changed since are named."""
+"""How many of the changed files are named."""
 
 TONES: Mapping[Verdict, Tone] = {
     **dict.fromkeys(("none", "docs", "added", "renamed", "next-batch"), "good"),
@@ -37,8 +37,7 @@ TONES: Mapping[Verdict, Tone] = {
 
 @dataclass(frozen=True, slots=True)
 class PlanAsked:
-    """What a plan was asked for: the words of its selection, and whether tables were
-    looked at too."""
+    """What a plan was asked for: its selection, and whether tables were read too."""
 
     select: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -47,8 +46,8 @@ class PlanAsked:
 
     @property
     def options(self) -> str:
-        """The options of the command line that ask for it; '' where all models were
-        asked for."""
+        """The command-line options of the plan; '' if all models were selected without
+        `--live`."""
         said = (
             ("--select", self.select),
             ("--exclude", self.exclude),
@@ -60,7 +59,7 @@ class PlanAsked:
 
 @dataclass(frozen=True, slots=True)
 class LastPlan:
-    """What the file says: of all models together, and of each by its name."""
+    """The contents of the file: of all models together, and of each by name."""
 
     shown: ShownPlan
     models: Mapping[str, ModelPlan]
@@ -73,10 +72,10 @@ def write_last_plan(
     asked: PlanAsked,
     at_ms: int,
 ) -> None:
-    """Write the file, whole or not at all. Raises `OSError` where it cannot be written.
+    """Write the file atomically. Raises `OSError` if it cannot be written.
 
-    It names each file of the project by what tells its text from others: by these a
-    reader sees what has changed since.
+    It holds a digest of each project file, by which a reader sees which files have
+    changed since.
     """
     metadata = {
         "lakesql_version": __version__,
@@ -98,11 +97,11 @@ def write_last_plan(
 def read_last_plan(
     manifest: Manifest, left_out: Iterable[str], at_ms: int
 ) -> LastPlan | None:
-    """What the last plan has said of the project's models, and what of it may hold no
-    longer; None where there is none.
+    """The last plan of the project's models, with the reasons why it may be outdated;
+    None if there is none.
 
-    `left_out` are the files that the manifest was read without. A file that is not of
-    this version's making is doubted as a whole.
+    `left_out` are the files that the manifest was read without. A file that this
+    version cannot read gives a plan without models and one such reason.
     """
     path = manifest.outputs.target / PLAN_FILE
     try:
@@ -134,7 +133,7 @@ def _doubts(
     metadata: Mapping[str, Any],
     former: Mapping[str, str],
 ) -> Iterator[str]:
-    """The reasons, as sentences, why the plan may not hold any more."""
+    """The reasons, as sentences, why the plan may be outdated."""
     if metadata["lakesql_version"] != __version__:
         yield f"lakesql {metadata['lakesql_version']} has made it, and this is {__version__}."
     of_target = metadata["target"]

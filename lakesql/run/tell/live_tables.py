@@ -1,5 +1,5 @@
-"""Reads the tables of models as their catalog has them, and their checkpoints, several
-at a time."""
+"""Reads the tables of models from their catalog, and their checkpoints, several at a
+time."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ from lakesql.run.tell.status import READERS
 from lakesql.table.metadata import TableMetadata
 
 LOOKS = 3
-"""So often a table and its checkpoint are read that a run is writing."""
+"""How many times a table and its checkpoint are read, at most, while a run is writing
+them."""
 
 
 def read_live(
     target: Target, tables: Mapping[str, TableName]
 ) -> Mapping[str, LiveModel]:
-    """What is there of each model, by its table's name. Raises what opening the catalog
-    raises; a table that cannot be read, or a checkpoint, is found as that."""
+    """The table and the checkpoint of each model, by the model's name. A table or
+    checkpoint that cannot be read is returned as such. Raises what opening the catalog
+    raises."""
     file = target.catalog.sqlite_file
     # opening it would make it
     opened = open_catalog(target.catalog) if file is None or file.exists() else None
@@ -39,8 +41,8 @@ def read_live(
 def read_tables(
     opened: OpenCatalog, tables: Mapping[str, TableName]
 ) -> Mapping[str, LiveModel]:
-    """The tables that are there and can be read, without their checkpoints: these are
-    compared as the queries start."""
+    """The tables that exist and can be read, by model. Their checkpoints are left out,
+    as these are compared when the queries start."""
     found = {name: _read_table(opened, table) for name, table in tables.items()}
     return {
         name: LiveModel(table, Unread(""), "")
@@ -53,7 +55,7 @@ def _find(
     target: Target, opened: OpenCatalog | None, name: TableName, model: str
 ) -> LiveModel:
     """The table and its checkpoint, read again until the checkpoint is the same before
-    and after: nobody has written in between."""
+    and after: then no batch was committed in between."""
     folder = target.checkpoint_of(model)
     before = _read_checkpoint(target, folder)
     table: TableMetadata | Unknown | None = None

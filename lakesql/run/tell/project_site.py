@@ -1,5 +1,5 @@
-"""Makes the site of a project: asks what is known of it beside its files, and writes
-the pages."""
+"""Makes the site of a project: collects what other commands have found out about it,
+and writes the pages."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ LONGEST_LINE = 2_000
 DAY_PARTS = 72
 
 WORTH_TWO = 300
-"""To write the pages of so many nodes takes longer than to copy the process."""
+"""The number of nodes from which on a second process writes half of the pages: writing
+as many takes longer than to fork."""
 
 MARK = ".lakesql-site"
-"""The file by which a folder is known as one that holds a site: nothing else is
-overwritten."""
+"""The file that marks a folder as a generated site; no other folder is overwritten."""
 
 
 def read_content(
@@ -53,9 +53,9 @@ def read_content(
     live: Sequence[TableStatus] | None = None,
     project: str = "",
 ) -> SiteContent:
-    """What the site of a project shows. `problems` are those for which files are
-    `left_out`; of models whose SELECTs are wrong the pages say so. `live` are the
-    statuses of tables as they are at `at_ms`."""
+    """The content of a project's site. `problems` are those for which files are
+    `left_out`; models whose SELECTs have errors are shown with these. `live` are the
+    statuses of tables at `at_ms`, None if they were not read."""
     made_at = iso_time(at_ms)
     if manifest is None:
         data = graph_data(None, None, ())
@@ -100,13 +100,13 @@ def read_content(
 
 
 def write_site(content: SiteContent, folder: Path) -> int:
-    """Write the pages into a folder, and remove those of a former site that are no
-    more; how many pages there are.
+    """Write the pages into a folder, and remove pages of the former site that no longer
+    exist; returns how many pages there are.
 
     Raises `UsageError` (`bad-output-dir`) for a folder that holds anything else.
     """
     former = _former_files(folder)
-    # if it breaks off, it is one still
+    # first, so that an interrupted folder is still known as a site
     _write(folder / MARK, "".join(f"{path}\n" for path in sorted(former)).encode())
     written = [
         *_write_pages(folder, render_site(content)),
@@ -124,7 +124,8 @@ def write_site(content: SiteContent, folder: Path) -> int:
 
 
 def _write_nodes(folder: Path, content: SiteContent) -> list[str]:
-    """Write the pages of nodes: of many, a copy of the process writes half."""
+    """Write the pages of nodes; if there are many, a forked process writes half of
+    them."""
     written = in_two(
         content.pages,
         WORTH_TWO,
@@ -134,7 +135,7 @@ def _write_nodes(folder: Path, content: SiteContent) -> list[str]:
 
 
 def _write_pages(folder: Path, pages: Iterable[tuple[str, str]]) -> list[str]:
-    """Write pages, each with the path of its file; the paths."""
+    """Write pages, each given with its path; returns the paths."""
     secrets = find_secrets(os.environ)
     written = []
     for path, text in pages:
@@ -144,7 +145,8 @@ def _write_pages(folder: Path, pages: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _former_files(folder: Path) -> set[str]:
-    """The files of the site that a folder holds, by its list of them."""
+    """The files of the site in a folder, as its marker file lists them. Raises
+    `UsageError` (`bad-output-dir`) if the folder holds something else."""
     try:
         listed = (folder / MARK).read_text("utf-8").splitlines()
     except OSError:
@@ -173,8 +175,7 @@ def _write(path: Path, content: bytes) -> None:
 def _compile(
     manifest: Manifest, compiled: CompiledFiles
 ) -> tuple[Mapping[str, str], tuple[Problem, ...]]:
-    """The compiled texts of the models that have no errors, and the errors of the
-    others."""
+    """The compiled texts of the models without errors, and the errors of the others."""
     try:
         return compiled.compile_in_two(manifest.models), ()
     except ProjectError as error:
@@ -203,8 +204,8 @@ def _live(status: TableStatus, at_ms: int) -> Live:
 
 
 def _results(path: Path) -> tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]:
-    """The metadata and the results of a file that a command has written; nothing of one
-    that is none."""
+    """The metadata and the results in a file that an earlier command has written; empty
+    if it is missing or malformed."""
     try:
         read = json.loads(path.read_bytes())
         return dict(read["metadata"]), [dict(each) for each in read["results"]]
@@ -220,8 +221,9 @@ def _last_runs(path: Path) -> Iterator[tuple[str, LastRun]]:
 
 
 def _outcomes(folder: Path) -> Iterator[tuple[str, tuple[str, str]]]:
-    """How data tests ended, by their ids, and expectations, by the model's name and
-    theirs; `model.*` is what holds of those of a model that no row has failed."""
+    """How data tests and expectations ended in the last commands, as status and
+    message. Tests have their ids; expectations `<model>.<name>`, and `<model>.*` stands
+    for those of a model that no row has violated."""
     _, results = _results(folder / "test_results.json")
     for each in results:
         yield (
@@ -241,8 +243,8 @@ def _outcomes(folder: Path) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def _sample(manifest: Manifest, stream: Stream) -> Iterator[str]:
-    """The first lines of a stream's recording, as others may see them, if it has one on
-    this machine."""
+    """The first lines of a stream's local recording, with sensitive values hidden; none
+    if it has no recording."""
     connection = manifest.target.connections.get(stream.connection)
     folder = connection.recording if connection is not None else None
     if folder is None:
@@ -264,7 +266,7 @@ def _sample(manifest: Manifest, stream: Stream) -> Iterator[str]:
 
 
 def _ruled_columns(manifest: Manifest, stream: Stream) -> frozenset[str]:
-    """The columns of the stream, in small letters, that a rule of its group masks or
+    """The columns of the stream, in lower case, that a rule of its group masks or
     leaves out."""
     members = [
         model.member for model in manifest.models.values() if model.member is not None
@@ -280,5 +282,5 @@ def _ruled_columns(manifest: Manifest, stream: Stream) -> frozenset[str]:
 
 
 def shown_path(manifest: Manifest | None, path: Path) -> str:
-    """A path as somebody in the project's folder writes it."""
+    """A path relative to the project's folder if it is inside."""
     return str(path) if manifest is None else shorten(path, manifest.directory)

@@ -1,5 +1,5 @@
-"""Takes a run's lineage to where it is to go, in a thread of its own: whatever becomes
-of it there, the run goes on."""
+"""Sends a run's lineage events to their destination in a thread of its own; failures
+there do not affect the run."""
 
 from __future__ import annotations
 
@@ -32,42 +32,40 @@ if TYPE_CHECKING:
     from lakesql.source.source import Source
 
 MOST_WAITING = 1_000
-"""So many events wait at most; what comes then is lost."""
+"""The capacity of the queue of events; further ones are lost."""
 
 DRAIN_S = 5.0
-"""So long does a run wait at its end for the answer to an event, if they are taken at
-all."""
+"""How long a run waits at its end for the answer to each event."""
 
 MOST_DRAIN_S = 15.0
-"""So long at most for all of them, and for the client to be loaded, which takes a while
-where all else is busy."""
+"""How long a run waits at its end for all events together, and for the client to be
+imported, which takes a while on a busy machine."""
 
 ANSWER_S = 5.0
-"""So long may the other side take to answer."""
+"""The timeout of one request."""
 
 LONGEST_PAUSE_S = 60.0
-"""Between two tries at the same event. The first pause is a second, and each further
-one twice as long."""
+"""The longest pause between two tries at an event. The first pause is one second, and
+each further one twice as long."""
 
 
 class Transport(Protocol):
-    """Delivers one event, or raises."""
+    """Delivers events to one destination."""
 
     def emit(self, event: Any) -> Any:
-        """Delivers it."""
+        """Deliver one event. Raises any exception if that fails."""
 
 
 class RefusedError(Exception):
-    """Raised where the other side has answered that it does not take an event, and
-    never will."""
+    """Raised if the destination has answered that it will never accept an event."""
 
 
 @dataclass(slots=True)
 class LineageSender:
-    """Delivers events in their order, from a queue of `most` of them.
+    """Delivers events in order, from a queue of at most `most`.
 
-    Where one is not taken it is tried again, until the queue is full or the run is
-    over. One that is refused is lost.
+    An event whose delivery fails is retried, until the queue is full or the run is
+    over. An event that is refused is lost.
     """
 
     shown: str
@@ -85,7 +83,7 @@ class LineageSender:
     _why: str = ""
 
     def offer(self, told: LineageRun) -> None:
-        """Takes an event to be delivered, if there is room for it."""
+        """Queue an event for delivery; it is counted as lost if the queue is full."""
         with self._changed:
             if self._is_over or len(self._waiting) >= self.most:
                 self._lose(1, self._why or f"more than {self.most} events wait")
@@ -99,15 +97,15 @@ class LineageSender:
             self._changed.notify_all()
 
     def take_lost(self) -> tuple[int, str]:
-        """How many events were lost since this was asked last, and why the last of them
+        """How many events were lost since the last call, and why the last of them
         was."""
         with self._changed:
             lost, self._lost = self._lost, 0
             return lost, self._why
 
     def drain(self) -> None:
-        """Wait until all are delivered, and not where the other side does not answer,
-        or not within `drain_s`."""
+        """Wait until all events are delivered, for at most `drain_s` for each answer
+        and `MOST_DRAIN_S` in all. The remaining ones are lost."""
         begun = time.monotonic()
         with self._changed:
             self._is_ending = True
@@ -130,7 +128,7 @@ class LineageSender:
             self._lost += events
             self._why = why
 
-    # --- the thread
+    # --- in the delivery thread
 
     def _deliver(self) -> None:
         transport: Transport | None = None
@@ -151,7 +149,7 @@ class LineageSender:
                     if isinstance(error, RefusedError):
                         self._drop()
                         continue
-                    # it was tried once more, and there is no time for the others
+                    # this was the last try: there is no time for the other events
                     if self._is_ending:
                         self._is_over = True
                         self._changed.notify_all()
@@ -173,14 +171,13 @@ class LineageSender:
             raise RefusedError(f"it could not be written: {error!r}") from error
 
     def _next(self) -> LineageRun | None:
-        """The event that is to be delivered next, once there is one; None where the run
-        is over."""
+        """The next event to deliver, once there is one; None when the run is over."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._is_over)
             return None if self._is_over else self._waiting[0]
 
     def _drop(self) -> None:
-        """The first event is refused."""
+        """Remove the first event from the queue and count it as lost."""
         self._waiting.popleft()
         self._lost += 1
         self._changed.notify_all()
@@ -193,10 +190,10 @@ def open_sender(
     connections: Mapping[str, Source],
     secrets: Secrets,
 ) -> Iterator[LineageSender]:
-    """What delivers the lineage of a run, of which `find_facts` is asked once there is
-    something to tell.
+    """Yields the sender of a run's lineage events; `find_facts` is called at the first
+    event.
 
-    Raises `ProfileError` (`extra-missing`, `kafka-option`) where it cannot.
+    Raises `ProfileError` (`extra-missing`, `kafka-option`) if lineage cannot be sent.
     """
     if find_spec("openlineage") is None:
         raise not_installed("openlineage", "openlineage")
@@ -208,7 +205,7 @@ def open_sender(
 
         return redacted(openlineage_event(facts(), told), secrets)
 
-    # The client says in its log what it raises too; there is nobody who reads it.
+    # The client logs what it raises too, and nobody reads that log.
     logging.getLogger("openlineage").addHandler(logging.NullHandler())
     logging.getLogger("openlineage").propagate = False
     yield LineageSender(secrets.redact(target.shown), opening, to_event)
@@ -217,8 +214,8 @@ def open_sender(
 def _opening(
     target: LineageTarget, connections: Mapping[str, Source]
 ) -> Callable[[], Transport]:
-    """What opens the client's transport. It is done by the thread that uses it: to load
-    the client takes a while."""
+    """A function that opens the client's transport. The delivery thread calls it, as
+    importing the client takes a while."""
     match target:
         case LineageFile():
             return lambda: _open_file(target)
@@ -260,14 +257,14 @@ def _open_http(target: LineageHttp) -> Transport:
 
 @dataclass(frozen=True, slots=True)
 class _HttpTransport:
-    """The client's, whose failures say whether the other side may take the event
-    later."""
+    """OpenLineage's HTTP transport, with failures divided into those that a retry may
+    cure and refusals."""
 
     transport: Any
 
     def emit(self, event: Any) -> None:
-        """Delivers it. Raises `RefusedError` where the server has answered that the
-        event is wrong."""
+        """Deliver an event. Raises `RefusedError` if the server rejects the event
+        itself, `ConnectionError` for any other failure."""
         from requests import HTTPError
 
         try:
@@ -288,13 +285,14 @@ class _HttpTransport:
 
 
 _MAY_CHANGE = frozenset({401, 403, 404, 408, 429})
-"""Answers that are about the login, the server or the time, and not about the event."""
+"""HTTP client errors that are about the login, the server or the time, not about the
+event: they are retried."""
 
 
 def _kafka_settings(
     target: LineageKafka, connections: Mapping[str, Source]
 ) -> dict[str, Any]:
-    """What librdkafka is given. Raises `ProfileError` (`kafka-option`) of an option
+    """The settings for librdkafka. Raises `ProfileError` (`kafka-option`) for an option
     that it does not know."""
     cluster = connections[target.connection].cluster
     assert cluster is not None, "a profile is refused for another connection"
@@ -325,13 +323,14 @@ def _open_kafka(target: LineageKafka, settings: dict[str, Any]) -> Transport:
 
 @dataclass(frozen=True, slots=True)
 class _KafkaTransport:
-    """The client's, which waits for a delivery, and does not say whether there was
-    one."""
+    """OpenLineage's Kafka transport, with failed deliveries raised: the client itself
+    waits for a delivery but does not report whether it succeeded."""
 
     transport: Any
 
     def emit(self, event: Any) -> None:
-        """Delivers it."""
+        """Deliver an event. Raises `ConnectionError` if the broker does not confirm
+        it."""
         from openlineage.client.serde import Serde
 
         errors: list[Any] = []

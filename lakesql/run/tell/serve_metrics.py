@@ -1,4 +1,4 @@
-"""Serves a run's metrics and its health by HTTP, while it runs."""
+"""Serves a run's metrics and health over HTTP, while it runs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from lakesql.observe.metrics import CONTENT_TYPE, RunMetrics, labels_of
 
 
 def keep_metrics(models: Iterable[Model]) -> RunMetrics:
-    """The metrics of a run of these models, kept of its events; each is in them from
-    the start."""
+    """The metrics of a run of these models, to be updated by its events; each model is
+    included from the start."""
     own = tuple(models)
     return RunMetrics(
         {model.name: labels_of(model.table, model.name) for model in own},
@@ -28,12 +28,12 @@ def keep_metrics(models: Iterable[Model]) -> RunMetrics:
 def serve_metrics(
     metrics: RunMetrics, address: str, port: int, patience_ms: int
 ) -> Iterator[int]:
-    """While this is open, `/metrics` and `/healthz` are answered at `address`; gives
-    the port, chosen where it is 0.
+    """Serve `/metrics` and `/healthz` at `address` for the duration of the block;
+    yields the port, which is chosen if it is 0.
 
-    `/healthz` is 200 while the run is well, and else 503 with a line for each reason
-    (`RunMetrics.faults`). Raises `ProfileError` (`metrics-port`) where the port cannot
-    be listened on.
+    `/healthz` is 200 while the run is healthy, and else 503 with a line for each reason
+    (`RunMetrics.faults`). Raises `ProfileError` (`metrics-port`) if the port cannot be
+    opened.
     """
 
     class Handler(BaseHTTPRequestHandler):
@@ -64,7 +64,7 @@ def serve_metrics(
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base's name
-            """Nobody is told of each scrape."""
+            """Log nothing: a scrape is not worth a message."""
 
     try:
         server = ThreadingHTTPServer((address, port), Handler)

@@ -1,5 +1,5 @@
-"""Reads how the tables of models are, several at a time, so that one that cannot be
-read hides no other."""
+"""Reads the status of the tables of models, several at a time; a table that cannot be
+read does not hide the others."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ from lakesql.table.metadata import TableMetadata
 from lakesql.table.uncompacted import Uncompacted, measure_uncompacted
 
 READERS = 8
-"""Tables that are read at the same time."""
+"""How many tables are read at the same time."""
 
 
 def read_statuses(
     manifest: Manifest, names: Sequence[str], now_ms: int
 ) -> tuple[TableStatus, ...]:
-    """The status of the models' tables, in their order. Raises nothing that one of them
-    could have alone."""
+    """The status of the models' tables, in the order of `names`. An error with one
+    table becomes its status; a table in a catalog that cannot be opened is
+    `Unknown`."""
     models = [manifest.models[name] for name in names]
     profile = manifest.target.catalog
     file = profile.sqlite_file
@@ -84,7 +85,8 @@ def _read_state(
 def _find_lags(
     opened: OpenCatalog, model: Model, metadata: TableMetadata, now_ms: int
 ) -> Iterator[InputLag]:
-    """How far a table is behind the tables that it is made of."""
+    """How far a table is behind the tables that it is made of: one `InputLag` for each
+    input with newer commits, or of which that is unknown."""
     entry = (
         metadata.newest_entry(model.name) if model.config.reads == "tables" else None
     )
@@ -101,8 +103,8 @@ def _find_lags(
 
 
 def _commits_since(table: TableMetadata, read: InputSnapshot) -> list[Snapshot] | None:
-    """The snapshots of a table after the one that was read, the newest first; None
-    where that one is not in its history."""
+    """The snapshots of a table after the one that was read, newest first; None if that
+    one is no longer in the history."""
     since: list[Snapshot] = []
     for snapshot in table.history:
         if snapshot.id == read.snapshot:
@@ -112,8 +114,8 @@ def _commits_since(table: TableMetadata, read: InputSnapshot) -> list[Snapshot] 
 
 
 def _find_input(opened: OpenCatalog, name: str) -> TableMetadata | None:
-    """A table by its whole name in SQL; None where it is not there, or is another
-    catalog's."""
+    """The metadata of a table by its full SQL name; None if it does not exist, cannot
+    be read, or is in another catalog."""
     table = table_of(name)
     if table.catalog.lower() != opened.profile.name.lower():
         return None
@@ -126,8 +128,8 @@ def _find_input(opened: OpenCatalog, name: str) -> TableMetadata | None:
 def _find_waits(
     model: Model, facts: TableFacts, uncompacted: Uncompacted, now_ms: int
 ) -> tuple[Wait, ...]:
-    """The tasks of the model's own table that are due, and that would not be called
-    now."""
+    """The tasks of the model's own table that are due and would not run now, each with
+    the reason."""
     if facts.metadata.is_left:
         return ()  # which is said anyway
     amounts = KnownAmounts(facts.metadata, uncompacted, len(facts.sizes.manifests))

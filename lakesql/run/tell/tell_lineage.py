@@ -1,5 +1,5 @@
-"""The lineage of a run: what is known of its jobs, the renderer that tells their runs,
-and what delivers these."""
+"""The lineage of a run: collects the facts about its jobs, and connects the renderer of
+their runs with the sender."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from lakesql.run.tell.send_lineage import open_sender
 from lakesql.secrets import find_secrets
 
 FAST_MS = 60_000
-"""Batches that follow each other faster than this are told together, unless the target
-says otherwise."""
+"""Batches at shorter intervals are reported together as one lineage run, unless the
+target configures a period."""
 
 TOGETHER_MS = 3_600_000
-"""For so long."""
+"""The period whose batches are reported together."""
 
 
 @contextmanager
 def tell_lineage(
     manifest: Manifest, selects: Mapping[str, Select], *, continuous: bool
 ) -> Iterator[LineageRuns]:
-    """The renderer, for as long as it is open. The target says where lineage goes.
+    """Yields the renderer that sends the run's lineage to where the target configures.
     Raises what `open_sender` raises."""
     target = manifest.target.lineage
     assert target is not None, "whoever asks knows that there is one"
@@ -54,11 +54,11 @@ def _find_facts(
 
 
 def period_of(target: LineageTarget, trigger: Trigger | None) -> int:
-    """How long the batches of a model are told together, in milliseconds; 0 where each
-    is a run of its own.
+    """The period, in milliseconds, whose batches are reported as one lineage run; 0 if
+    each batch is a run of its own.
 
-    `trigger` is None where the run takes what is there: its batches follow each other
-    without a pause.
+    `trigger` is None in a run that reads what has arrived: its batches follow each
+    other without a pause.
     """
     if target.every is not None:
         return target.every.length_ms

@@ -1,5 +1,5 @@
-"""The model of a unit test, built as the test has it: with its variables, and with a
-clock that can be stopped."""
+"""Builds the model of a unit test as the test sets it up: with its variables, and with
+a fixed clock if it sets one."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from lakesql.unit.running_clock import find_running_clock
 def build_tested(
     manifest: Manifest, test: UnitTest
 ) -> tuple[Manifest, Select, dict[str, Select]]:
-    """The project with the test's variables, the model in it, and all SELECTs that were
-    built for that."""
+    """The project with the test's variables, the model's SELECT in it, and all SELECTs
+    built for it. Raises `ProjectError` (`clock-not-stopped`) if the test sets the time
+    and the SELECT asks for it in a way that cannot be fixed."""
     built: dict[str, Select] = {}
     overrides = test.overrides.vars.plain() if test.overrides.vars else {}
     own = replace(manifest, vars={**manifest.vars, **overrides})
@@ -33,7 +34,7 @@ def build_tested(
 
 
 def _texts(select: Select) -> list[str]:
-    """All SQL of the author's that a batch runs."""
+    """All SQL texts of the author that a batch runs."""
     conditions = (
         *select.writing.conditions.values(),
         *select.writing.match_conditions.values(),

@@ -1,5 +1,5 @@
-"""`lakesql test --record`: a unit test of the first records of recorded streams, and of
-what comes of them now."""
+"""`lakesql test --record`: writes a unit test from the first records of recorded
+streams and the rows that the model makes of them now."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _HEAD = "# Written by `lakesql test --record`: the rows that the model makes now
 
 @dataclass(frozen=True, slots=True)
 class RecordedTest:
-    """What was written: the file, how many records it gives, and how many rows and dead
-    letters come of them.
+    """The unit test that was written: its file, and how many records, rows and dead
+    letters it has.
 
-    `left_out` says of each record that is not in it why: what it is, is known to Spark
-    alone.
+    `left_out` has the reason for each record that is not in it: only Spark can parse
+    it.
     """
 
     path: str
@@ -47,8 +47,8 @@ def record_test(manifest: Manifest, model: str, name: str, number: int) -> Recor
     """Write `unit_tests_<name>.yml` beside the models: a test of the first `number`
     records of each stream.
 
-    Records of several streams arrive in batches of their own; tables that are joined
-    have no rows. Raises `UsageError` (`test-not-recorded`), and writes nothing then.
+    Each stream's records are in a batch of their own; joined tables are empty. Raises
+    `UsageError` (`test-not-recorded`) before anything is written.
     """
     path = f"{manifest.settings.paths.models}/unit_tests_{re.sub(r'[^a-z0-9]+', '_', name.lower()).strip('_')}.yml"
     if (manifest.directory / path).exists():
@@ -135,8 +135,8 @@ def _refusal(
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """The test as it is to be written: the records by stream, each as it stands in the
-    file."""
+    """The test that is to be written. `given` has the YAML text of each record, by
+    stream."""
 
     path: str
     name: str
@@ -213,9 +213,9 @@ def _first_records(manifest: Manifest, stream: Stream, number: int) -> list[RawR
 def _items(
     stream: Stream, records: Iterable[RawRecord], left_out: list[str]
 ) -> Iterator[str]:
-    """The records as they stand in the file: a mapping of the columns that they have,
-    where that says the same as the record's text. Why a record is left out, `left_out`
-    is told."""
+    """The YAML texts of the records: a mapping of columns if it parses to the same
+    values as the record, else the record's text. The reasons of records that are left
+    out are added to `left_out`."""
     for record in records:
         try:
             yield _item(stream, record.value)
@@ -249,8 +249,8 @@ def _item(stream: Stream, value: bytes | None) -> str:
 
 
 def _flow(value: object) -> str:
-    """A value in a line of YAML, which takes a number with an exponent and without a
-    dot for a text."""
+    """A value as YAML in one line. A number with an exponent gets a dot, as YAML reads
+    it as a string without one."""
     match value:
         case Digits():
             return str(value)
@@ -291,4 +291,4 @@ def _key(name: str) -> str:
 _WORDS = frozenset(
     {"true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf"}
 )
-"""Texts that are no texts in YAML."""
+"""Texts that YAML reads as other values than strings."""

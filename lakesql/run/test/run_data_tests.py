@@ -1,5 +1,5 @@
-"""Data tests of a project: on DuckDB over the tables as pyiceberg reads them, on Spark
-where they must be."""
+"""Runs the data tests of a project: on DuckDB, over the tables as pyiceberg reads them,
+and on Spark those that DuckDB cannot answer."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SHOWN = 5
-"""So many failing rows are shown."""
+"""How many failing rows of a test are kept in its result."""
 
 Engine: TypeAlias = Literal["duckdb", "spark"]
 OpenSession: TypeAlias = "Callable[[], SparkSession]"
@@ -57,7 +57,8 @@ class TestRun:
     """What a run of tests needs. `open_session` is called once, and only if a test
     needs Spark.
 
-    With `full` no test reads only what is new.
+    With `full`, every test reads all rows, not only those appended since it last
+    passed.
     """
 
     __test__ = False
@@ -75,13 +76,13 @@ def run_data_tests(
     tests: Iterable[DataTest],
     done: Callable[[TestResult], None] = lambda _: None,
 ) -> list[TestResult]:
-    """The results of the tests in their order; `done` hears of each as soon as it is
-    there.
+    """The results of the tests, in the order of `tests`; `done` is called with each as
+    soon as it is known.
 
-    The SELECT of each is written to its compiled file first. A test of rows, each by
-    itself, reads only what was appended since it has passed, where nothing else has
-    happened to the table. Raises `ProfileError` where the catalog is not to be had;
-    what is wrong with one table, or one test, is that test's result.
+    The SELECT of each test is first written to its compiled file. A test that judges
+    each row by itself reads only the rows appended since it last passed, if nothing
+    else has changed in the table. Raises `ProfileError` if the catalog cannot be
+    reached; a problem with one table or one test becomes that test's result.
     """
     tests = list(tests)
     tables = _find_tables(run, tests)
@@ -121,8 +122,8 @@ def run_data_tests(
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A test that can be run: its SELECT, and the tables that it reads, by model.
-    `compiled` is its file."""
+    """A test that is ready to run: its SELECT, the tables that it reads, by model, and
+    in `compiled` the path of its compiled file."""
 
     test: DataTest
     query: TestQuery
@@ -131,13 +132,13 @@ class _Prepared:
 
     @property
     def views(self) -> tuple[str, ...]:
-        """Those that it reads which have no rows of their own."""
+        """The models among those it reads that are views, without rows of their own."""
         return tuple(name for name, table in self.tables.items() if table.table is None)
 
     @property
     def digest(self) -> str:
-        """What the test is, wherever it stands, and which columns of its table it
-        reads."""
+        """A digest of the test's SELECT and of the columns that it reads of its table;
+        it does not depend on where the test is declared."""
         return digest(
             self.query.text,
             *self.tables[self.test.model].identify(self.query.reads[self.test.model]),
@@ -205,15 +206,15 @@ def _ended_by(test: DataTest, error: LakesqlError, compiled: str = "") -> TestRe
 
 
 LoadKey: TypeAlias = "tuple[str, int | None]"
-"""A model, and the snapshot since which its table is read."""
+"""A model, and the snapshot after which its table is read; None for all rows."""
 
 
 @dataclass(slots=True)
 class _DuckRun:
-    """The tests on DuckDB. A table is read once for all tests, by the columns that they
-    need between them.
+    """The tests on DuckDB. Each table is loaded once for all tests, with the columns
+    that any of them needs.
 
-    `for_spark` gets those that need Spark, with the reason.
+    Tests that turn out to need Spark are added to `for_spark`, with the reason.
     """
 
     run_: TestRun
@@ -228,7 +229,7 @@ class _DuckRun:
     unreadable: dict[LoadKey, str] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Run those that DuckDB answers."""
+        """Run the tests that DuckDB can answer."""
         keys: dict[str, dict[str, tuple[LoadKey, int | None]]] = {}
         for name, each in self.prepared.items():
             try:
@@ -251,8 +252,9 @@ class _DuckRun:
                     drop(self.connection, self.loaded.pop(key).name)
 
     def plan(self, each: _Prepared) -> dict[str, tuple[LoadKey, int | None]]:
-        """What the test reads of each model's table: since which snapshot, and how many
-        have appended rows since."""
+        """What the test reads of each model's table: the snapshot after which it reads,
+        and how many snapshots have appended rows since. Raises `NeedsSparkError` if
+        DuckDB cannot answer the test."""
         columns_of: dict[str, list[str]] = {}
         for model, table in each.tables.items():
             readable = readable_columns(table.columns)
@@ -269,7 +271,7 @@ class _DuckRun:
             table.name: Loaded(f"{model}_columns", readable_columns(table.columns), 0)
             for model, table in each.tables.items()
         }
-        # only to know that it can be
+        # only to check that it can be translated
         translate_test(each.query, empty, self.names(each), self.run_.clock())
         since, appends = self.since(each, empty)
         loads = {}
@@ -282,8 +284,8 @@ class _DuckRun:
     def since(
         self, each: _Prepared, empty: Mapping[TableName, Loaded]
     ) -> tuple[int | None, int | None]:
-        """The snapshot at which the test has passed, if only rows that came after it
-        have to be looked at."""
+        """The snapshot at which the test last passed, and how many snapshots have
+        appended rows since; (None, None) if the test has to read all rows."""
         if self.run_.full or not each.query.is_by_row:
             return None, None
         table = each.tables[each.test.model]
@@ -334,8 +336,8 @@ class _DuckRun:
         tables: Mapping[TableName, Loaded],
         reads: tuple[ReadOf, ...],
     ) -> int | None:
-        """How many rows the test's `where` has let through; None where it has none, or
-        new rows alone were read."""
+        """How many rows the test's `where` lets through; None if it has no `where`, or
+        if only new rows were read."""
         if each.query.looked_at is None or any(
             read.snapshots is not None for read in reads
         ):
@@ -346,7 +348,8 @@ class _DuckRun:
         return int(answer(self.connection, statement, 1, keeps_all=False).rows[0][0])
 
     def load(self, table: TestedTable, key: LoadKey) -> Loaded:
-        """The table's columns in DuckDB; what pyiceberg cannot read, Spark may."""
+        """The table's columns, loaded into DuckDB. Raises `NeedsSparkError` for a table
+        that pyiceberg cannot read."""
         if key in self.unreadable:
             raise NeedsSparkError(self.unreadable[key])
         if key not in self.loaded:
@@ -403,7 +406,8 @@ def _result(
     started: float,
     looked_at: int | None = None,
 ) -> TestResult:
-    """The result, with its failing rows stored where the test says so."""
+    """The test's result; failing rows are written to their table if the test stores
+    failures."""
     stored = ""
     if found.all_rows is not None:
         of = own_table(run.manifest, each.test.depends_on[0])
@@ -428,7 +432,7 @@ def _since(started: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Positions:
-    """At which snapshot each test has passed, of each target:
+    """The snapshot at which each test last passed, by target:
     `target/test_positions.json`."""
 
     manifest: Manifest
@@ -436,7 +440,8 @@ class _Positions:
 
     @classmethod
     def read(cls, manifest: Manifest) -> _Positions:
-        """What the file says: nothing where it is not there, or is not lakesql's."""
+        """The contents of the file; empty if it is missing or was not written by
+        lakesql."""
         try:
             found = json.loads(
                 (manifest.outputs.target / "test_positions.json").read_text("utf-8")
@@ -450,8 +455,9 @@ class _Positions:
         return cls(manifest, known)
 
     def of(self, test: str, digest: str, table: str) -> int | None:
-        """The snapshot of this table at which this version of the test has passed over
-        these columns."""
+        """The snapshot of the table at which the test last passed; None if it never
+        has, or if the test, the table or the columns that it reads have changed
+        since."""
         entry = self.known.get(self.manifest.target.name, {}).get(test)
         if (
             entry is None
@@ -462,8 +468,8 @@ class _Positions:
         return entry[2] if isinstance(entry[2], int) else None
 
     def keep(self, test: str, entry: list[str | int] | None) -> None:
-        """The test has passed there; None: it has not, and is to look at everything the
-        next time."""
+        """Set the position of a test. None removes it: the test reads all rows the next
+        time."""
         tests = self.known.setdefault(self.manifest.target.name, {})
         if entry is None:
             tests.pop(test, None)
@@ -471,17 +477,17 @@ class _Positions:
             tests[test] = entry
 
     def write(self) -> None:
-        """Keep what is known for the next command."""
+        """Write the positions, for the next command."""
         text = json.dumps(self.known, indent=1, sort_keys=True) + "\n"
         write_atomically(self.manifest.outputs.target / "test_positions.json", text)
 
 
 def rename_positions(manifest: Manifest, old: str, new: str) -> None:
-    """Keep where the tests of a model have passed under the names that they have by the
-    model's new one.
+    """Move the positions of a renamed model's tests to the names that the tests have
+    now.
 
-    A test whose table has another name now is another one, and looks at all of it once.
-    Done again, it changes nothing.
+    A test whose table has been renamed has a different digest, so it reads all rows
+    once. Idempotent.
     """
     positions = _Positions.read(manifest)
     tests = positions.known.get(manifest.target.name, {})
@@ -495,8 +501,8 @@ def rename_positions(manifest: Manifest, old: str, new: str) -> None:
 
 
 def _new_name(test: str, old: str, new: str, now: Collection[str]) -> str:
-    """The name that a test has by its model's new one; its own where there is no test
-    of that name."""
+    """The name of a test after its model was renamed from `old` to `new`; `test` itself
+    if no test has that name."""
     found = re.sub(
         rf"(?<![A-Za-z0-9]){re.escape(old)}(?![A-Za-z0-9])", new, test, count=1
     )
@@ -504,8 +510,9 @@ def _new_name(test: str, old: str, new: str, now: Collection[str]) -> str:
 
 
 def _keep_position(positions: _Positions, each: _Prepared, result: TestResult) -> None:
-    """A test that has failed looks at the same rows again, so its position stays where
-    it was."""
+    """Record the table's snapshot as the position of a test that judges each row by
+    itself and has passed on DuckDB. A failed test keeps its earlier position, so it
+    reads the same rows again."""
     if not each.query.is_by_row or result.failures or result.status != "pass":
         return
     table = each.tables[each.test.model]

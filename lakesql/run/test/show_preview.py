@@ -1,4 +1,4 @@
-"""`lakesql show --preview`: what a model would make of the first records of its
+"""`lakesql show --preview`: shows what a model would make of the first records of its
 streams. Nothing is written."""
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """Rows of a SELECT with the names of their columns, how many records they were made
-    of, and how many of those were bad."""
+    """The rows of a SELECT and the names of their columns, how many records they were
+    made of, and how many records were bad, by reason."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
@@ -44,8 +44,8 @@ def preview_model(
     """At most `limit` rows that the model's SELECT makes of the first records that its
     streams hold now.
 
-    Raises what compiling raises, `ProfileError` where Spark or the catalog is not to be
-    had, `RunError` where the SELECT fails.
+    Raises what compiling raises, `ProfileError` if Spark or the catalog is not
+    available, `RunError` if the SELECT fails.
     """
     bound = bind_select(manifest, build_select(manifest, name))
     select, bindings = bound.select, bound.bindings
@@ -59,7 +59,7 @@ def preview_model(
 
 
 def _preview(session: SparkSession, bound: BoundSelect, limit: int) -> Preview:
-    # Spark would say after minutes that a broker or a topic is not there
+    # asked first: Spark reports a missing broker or topic only after minutes
     with closing(Brokers()) as brokers:
         read_sources(session, brokers, bound.bindings)
         return Preview(

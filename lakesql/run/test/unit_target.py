@@ -1,5 +1,5 @@
-"""The target of unit tests on Spark: a catalog of its own, and recorded topics in the
-place of all streams."""
+"""The target of unit tests on Spark: a catalog of its own, and recorded topics in place
+of all streams."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from lakesql.unit.arrivals_given import Arrival, topic_stream
 
 
 def embedded(manifest: Manifest, folder: Path) -> Manifest:
-    """The project on a temporary target in this folder, with a catalog of its own, and
-    with recordings in the place of all streams' topics."""
+    """The project on a temporary target in this folder, with a catalog of its own and
+    recorded topics in place of all streams' connections."""
     target = manifest.target
     conf = {
         name: value
@@ -43,7 +43,8 @@ def embedded(manifest: Manifest, folder: Path) -> Manifest:
 
 
 def _in_warehouse(model: Model) -> Model:
-    """The model, whose tables' files lie where the catalog puts them."""
+    """The model without path properties, so that its tables' files are where the
+    catalog places them."""
     properties = {
         name: value
         for name, value in model.config.properties.items()
@@ -58,13 +59,13 @@ _OF_THE_TARGET = (
     "spark.sql.defaultCatalog",
     "spark.hadoop.",
 )
-"""Settings by which Spark may reach what is the target's: a test is of the SELECT, and
-has tables of its own."""
+"""Prefixes of Spark settings through which a test could access the target's tables or
+storage."""
 
 
 def on_recordings(manifest: Manifest, folder: Path) -> Manifest:
-    """The project with recorded topics in this folder in the place of all streams'
-    connections, and its checkpoints there."""
+    """The project with recorded topics in this folder in place of all streams'
+    connections, and with its checkpoints there."""
     streams = {
         name: topic_stream(stream, f"unit_{name}")
         for name, stream in manifest.streams.items()
@@ -87,7 +88,7 @@ def topic_of(binding: StreamBinding) -> str:
 
 
 def record_topic(folder: Path, number: int, arrivals: Sequence[Arrival]) -> None:
-    """Write a file of a recorded topic."""
+    """Write the records of one batch as a file of a recorded topic."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = (render_record(_raw_record(folder.name, it), False) for it in arrivals)
     (folder / f"part-{number:05d}.jsonl").write_text(

@@ -1,5 +1,5 @@
-"""One unit test on Spark: its tables are made, its batches written by the code of a
-run, and the rows compared."""
+"""Runs one unit test on Spark: creates its tables, writes its batches with the code of
+a run, and compares the rows."""
 
 from __future__ import annotations
 
@@ -72,13 +72,14 @@ if TYPE_CHECKING:
 POLL_S = 0.02
 
 ONE_TASK = {"spark.sql.leafNodeDefaultParallelism": "1"}
-"""The setting by which rows that a test gives are read in one task, in their order."""
+"""The Spark settings with which the rows of a test are read in one task, in their
+order."""
 
 
 @dataclass(slots=True)
 class SparkTest:
-    """One test as it runs, in a session of its own. `made` are the tables that it has
-    made, `arrived` how many records of each stream have arrived."""
+    """One unit test that runs in a Spark session of its own. `made` are the tables that
+    it has created, `arrived` how many records of each stream have arrived."""
 
     context: RunContext
     bound: BoundSelect
@@ -95,7 +96,7 @@ class SparkTest:
             self.session.conf.set(name, value)
 
     def outcome(self) -> Outcome:
-        """How it ends. Raises `ProjectError` for what is wrong with its fixtures."""
+        """The outcome of the test. Raises `ProjectError` if its fixtures are wrong."""
         if self.test.overrides.now is not None:
             stop_clock(self.session, self.test.overrides.now)
         try:
@@ -109,7 +110,8 @@ class SparkTest:
                 drop_table(self.session, table)
 
     def write_and_compare(self) -> Outcome:
-        """Make the tables, write the batches, and compare what is there then."""
+        """Create the tables, write the batches, and compare the resulting rows with
+        those expected."""
         sync = self.make_tables()
         states = self.states()
         self.fill_tables(states)
@@ -142,8 +144,8 @@ class SparkTest:
     def writer(
         self, sync: TableSync
     ) -> Callable[[int, Mapping[str, Sequence[Arrival]]], None]:
-        """What writes the batch of a number, from 0, or refreshes the table after
-        it."""
+        """A function that writes the batch of a given number, from 0; for a model over
+        tables, one that refreshes its table after that batch."""
         if self.select.model.config.reads == "tables":
             return lambda number, batch: self.refresh(number + 1)
         return (
@@ -157,11 +159,11 @@ class SparkTest:
         """The SELECT of the model under test."""
         return self.bound.select
 
-    # --- what is there before
+    # --- tables and rows before the first batch
 
     def make_tables(self) -> TableSync:
-        """Make the tables that the model reads, and its own, with the rows that the
-        test gives of it."""
+        """Create the tables that the model reads, and the model's own with the rows
+        that the test gives for it."""
         select = self.select
         for name in self.models_read(select):
             self.make_table(name)
@@ -176,8 +178,8 @@ class SparkTest:
         return sync
 
     def states(self) -> Mapping[TableName, list[list[Row]]]:
-        """The rows of each table that is given by `ref`, before the batches and after
-        each, as JSON has them."""
+        """The rows of each table given by `ref`, as JSON values: before the batches,
+        then after each."""
         manifest, made = self.context.manifest, {}
         for given in self.test.given:
             if isinstance(given, GivenRef):
@@ -192,15 +194,15 @@ class SparkTest:
         return made
 
     def fill_tables(self, states: Mapping[TableName, list[list[Row]]]) -> None:
-        """Write the rows that tables have before the batches."""
+        """Insert the rows that the tables have before the first batch."""
         for table, (before, *_) in states.items():
             insert_rows(self.session, table, [*map(json_text, before)])
 
     def change_tables(
         self, states: Mapping[TableName, list[list[Row]]], number: int
     ) -> None:
-        """Commit the changes of tables in the batch of a number, from 0, to each that
-        has some."""
+        """Commit, to each table that has them, the changes given for the batch of this
+        number, from 0."""
         for table, (_, *after) in states.items():
             if number < len(after):
                 exchange_rows(self.session, table, [*map(json_text, after[number])])
@@ -214,7 +216,7 @@ class SparkTest:
         )
 
     def make_table(self, name: str) -> None:
-        """Make the table of a model that is read, and first those that its SELECT
+        """Create the table of a model that is read, after those that its own SELECT
         reads."""
         table = own_table(self.context.manifest, name)
         if table in self.made:
@@ -232,7 +234,7 @@ class SparkTest:
         )
 
     def make_seed(self, seed: Seed) -> None:
-        """Make the table of a seed, without the rows of its file: a test gives its
+        """Create the table of a seed, without the rows of its file: the test gives its
         own."""
         self.made[seed.table] = None
         columns = tuple(
@@ -248,7 +250,7 @@ class SparkTest:
     def sync(
         self, select: Select, session: SparkSession, bindings: tuple[StreamBinding, ...]
     ) -> TableSync:
-        """Make the table of a model, as a run does."""
+        """Create the table of a model as a run does."""
         self.made[select.model.table] = None
         sync = TableSync(
             self.context.session, self.context.catalog, select, self.context.emit
@@ -258,7 +260,7 @@ class SparkTest:
         return sync
 
     def fill(self, table: TableName, rows: Node, what: str) -> None:
-        """Write rows that a test gives."""
+        """Insert the rows that a test gives for a table."""
         types = stored_types(self.session, table)
         found = read_rows(
             rows, types, what, self.context.manifest.directory, self.read_plain
@@ -268,8 +270,8 @@ class SparkTest:
     # --- the batches
 
     def batches(self) -> Iterator[Mapping[str, Sequence[Arrival]]]:
-        """The records of each batch, by stream. All of them are read before any is
-        written."""
+        """The records of each batch, by stream. The caller reads all of them before it
+        writes any."""
         given = {
             it.stream: it.batches
             for it in self.test.given
@@ -289,9 +291,9 @@ class SparkTest:
     def given(
         self, binding: StreamBinding, node: Node, number: int, first: int
     ) -> Sequence[Arrival]:
-        """The records of one stream in the batch of a number, after `first` others of
-        it. Of the changes of a table each batch is a commit, a second after the one
-        before."""
+        """The records of one stream in the batch of this number, which follow `first`
+        earlier ones. For the changes of a table, each batch is a commit one second
+        after the one before."""
         stream, folder, now = (
             binding.stream,
             self.context.manifest.directory,
@@ -311,7 +313,7 @@ class SparkTest:
     def batch_writer(
         self, sync: TableSync
     ) -> Callable[[int, Mapping[str, Sequence[Arrival]]], None]:
-        """What writes a batch of a SELECT that keeps no state."""
+        """A function that writes a batch of a stateless SELECT."""
         select, session = self.select, self.session
         identity, *_ = query_identities(select, str(self.folder / "checkpoint"))
 
@@ -344,8 +346,8 @@ class SparkTest:
         return write
 
     def refresh(self, number: int) -> None:
-        """Make the table of the tables that the test gives, as a run does: of large
-        ones, by what has changed."""
+        """Refresh the model's table from the tables that the test gives, as a run does.
+        Small tables, too, are refreshed by what has changed, as large ones are."""
         at_ms = utc_ms(time_of_refresh(self.test.overrides.now, number))
         select, context = self.select, self.context
         refresh = Refresh(
@@ -359,7 +361,8 @@ class SparkTest:
         refresh_table(refresh, self.session)
 
     def raw(self, binding: StreamBinding, arrivals: Sequence[Arrival]) -> DataFrame:
-        """The records of one stream, as a run reads them."""
+        """The records of one stream as a DataFrame of raw records, such as a run
+        reads."""
         if (table := binding.table) is not None:
             if binding.stream.has_table_changes:
                 return given_changes(
@@ -377,8 +380,8 @@ class SparkTest:
     def write_streamed(
         self, number: int, batch: Mapping[str, Sequence[Arrival]]
     ) -> None:
-        """Write a batch of a SELECT that keeps state: it is Spark's streaming query
-        over what has arrived by then."""
+        """Write a batch of a stateful SELECT, by running Spark's streaming query over
+        what has arrived so far."""
         for binding in self.bound.bindings:
             arrivals = batch.get(binding.stream.name, ())
             if (table := binding.table) is not None:
@@ -400,7 +403,7 @@ class SparkTest:
         if error := query.error():
             raise error
 
-    # --- comparing with what is expected
+    # --- the tables' rows, to compare with the expected ones
 
     def table(self) -> tuple[Mapping[str, str], list[Row]]:
         """The types of the columns of the model's table, and its rows."""
@@ -408,7 +411,7 @@ class SparkTest:
         return stored_types(self.session, table), self.rows(table)
 
     def rows(self, table: TableName) -> list[Row]:
-        """The rows of a table; none where it is not there."""
+        """The rows of a table; none if it does not exist."""
         return (
             stored_rows(self.session, table)
             if table_exists(self.session, table)
@@ -416,8 +419,8 @@ class SparkTest:
         )
 
     def tombstones(self) -> tuple[Mapping[str, str], list[Row]]:
-        """What is remembered of deleted keys: the columns of the model alone, and each
-        key once."""
+        """The model's tombstones, as column types and rows: its own columns alone, and
+        each key once."""
         table = self.select.model.table.tombstones
         types = {
             name: kind
@@ -427,10 +430,11 @@ class SparkTest:
         rows = [{name: row[name] for name in types} for row in self.rows(table)]
         return types, [row for at, row in enumerate(rows) if row not in rows[:at]]
 
-    # --- values of types that fixtures do not know
+    # --- values of types that fixtures cannot parse themselves
 
     def read_other(self, node: Node, kind: str) -> Value:
-        """The value that is stored where a fixture has this one."""
+        """The value that Spark stores for a fixture's value in a column of type `kind`.
+        Raises `ProjectError` (`bad-fixture`) if it is not one."""
         try:
             return read_value(self.session, json_text(exact(node)), kind)
         except Exception:
@@ -438,13 +442,14 @@ class SparkTest:
             raise ProjectError.of("bad-fixture", what, place=node.place) from None
 
     def read_plain(self, node: Node, kind: str) -> Value:
-        """The value as JSON has it, from which one of the type can be read."""
+        """The fixture's value in its JSON form, once `read_other` has accepted it as a
+        value of type `kind`."""
         if node.value is not None:
             self.read_other(node, kind)
         return exact(node)
 
 
 def _say(error: LakesqlError) -> str:
-    """Why a batch fails, in a line."""
+    """Why a batch fails, in one line."""
     said = (f"{it.condition}, {it.what}" for it in error.problems)
     return f"The batch fails: {'; '.join(said)}"

@@ -1,4 +1,4 @@
-"""Unit tests of models on Spark: each batch through the code of a run, into tables of
+"""Runs unit tests of models on Spark: each batch by the code of a run, into tables of
 the tests' own."""
 
 from __future__ import annotations
@@ -34,14 +34,13 @@ def run_tests_on_spark(
     say: Callable[[str], None],
     reads_later: Iterable[StreamBinding] | None = None,
 ) -> list[Result]:
-    """The results of the tests, in their order: all of them in one session, on a
-    catalog of their own.
+    """The results of the tests, in their order. All run in one session, on a temporary
+    catalog.
 
-    The catalog is a temporary one, of the name that the target's has: nothing of the
-    target is reached. `reads_later` are the streams of a session of the target that
-    this process opens afterwards, if it does: Java has its jars then, as it cannot be
-    given more. Raises
-    `ProjectError` with all that is wrong with SELECTs, before Java is started, and with
+    The temporary catalog has the name of the target's, and nothing of the target is
+    accessed. `reads_later` are the streams that a later session of this process reads,
+    None if there is none: Java gets their jars too, as jars cannot be added later.
+    Raises `ProjectError` with all problems of SELECTs, before Java is started, and of
     fixtures; and what opening Spark raises.
     """
     with TemporaryDirectory(prefix="lakesql-unit-") as folder:
@@ -61,8 +60,8 @@ def run_tests_on_spark(
 
 
 def build_all(manifest: Manifest, tests: Iterable[UnitTest]) -> None:
-    """Build the SELECTs of the tests' models. Raises `ProjectError` with all problems
-    of them, and of tests that stop a clock which cannot be stopped."""
+    """Build the SELECTs of the tests' models. Raises `ProjectError` with all of their
+    problems, and those of tests that fix a clock which cannot be fixed."""
     with _all_problems() as attempt:
         for test in tests:
             attempt(partial(build_tested, manifest, test))
@@ -74,10 +73,10 @@ def run_in_session(
     catalog: OpenCatalog,
     tests: Iterable[UnitTest],
 ) -> list[Result]:
-    """The results of the tests, whose tables are dropped again. The manifest's target
-    is that of `embedded`.
+    """The results of the tests; their tables are dropped afterwards. The manifest's
+    target is that of `embedded`.
 
-    Raises `ProjectError` with all that is wrong with SELECTs and fixtures.
+    Raises `ProjectError` with all problems of SELECTs and fixtures.
     """
     results: list[Result] = []
 
@@ -109,7 +108,8 @@ def _run(
 
 @contextmanager
 def _all_problems() -> Iterator[Callable[[Callable[[], object]], None]]:
-    """Collects the problems of each `ProjectError`, and raises them in the end."""
+    """Yields a function that runs a callable and collects the problems of its
+    `ProjectError`; all of them are raised together at the end."""
     problems = dict[Problem, None]()
 
     def attempt(what: Callable[[], object]) -> None:
