@@ -76,7 +76,7 @@ def check_folders_apart(
         told.add(use.setting)
         what = f"{use.what}, {use.folder}, lies in the folder of {table.name}, {table.folder}."
         if within is None:
-            what = f"The folder of {table.name}, {table.folder}, lies in {use.what}, {use.folder}."
+            what = f"The folder of {table.name}, {table.folder}, lies in {use.what[0].lower()}{use.what[1:]}, {use.folder}."
         why = "Maintenance removes the files in a table's folder that are none of the table's, and a checkpoint is "
         why += "moved aside with all that lies in it."
         yield Problem(

@@ -3,6 +3,7 @@ the details of each model, collapsed."""
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator
 
 from lakesql.review.as_text import (
@@ -66,7 +67,7 @@ def _bounded(text: str, parts: list[str]) -> str:
 
 
 def _details(model: ModelReview) -> Iterator[str]:
-    yield f"<details><summary>{_marked(model.verdict)} <b>{_html(model.name)}</b></summary>\n"
+    yield f"<details><summary>{_marked(model.verdict)} <b>{html.escape(model.name)}</b></summary>\n"
     yield f"_{MEANINGS[model.verdict]}_\n"
     yield from (_reason(model, reason) for reason in model.reasons)
     if lines := column_lines(model.columns):

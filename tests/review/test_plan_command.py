@@ -378,10 +378,13 @@ def test_a_commit_without_the_project_is_said_to_have_none(
     assert "which has no project in store/" in out
 
 
-@pytest.mark.parametrize("folder", ["models", "models/reports", "streams"])
+@pytest.mark.parametrize(
+    "folder", ["models", "models/reports", "streams", "seeds", "tests"]
+)
 def test_a_part_that_is_a_repository_of_its_own_is_refused(
     run: Run, shop: Path, folder: str
 ) -> None:
+    (shop / folder).mkdir(exist_ok=True)
     git(shop / folder, "init")
     code, out, err = run("plan", "--log-format", "json")
     assert (code, out, conditions(err)) == (2, "", ["git-nested"])

@@ -333,6 +333,30 @@ def test_csv_of_other_encodings_and_headers(tmp_path: Path) -> None:
     (tmp_path / "1.csv").write_bytes("a,b\n1,2\n".encode("utf-16"))
     (tmp_path / "2.csv").unlink()
     assert infer(tmp_path, "*.csv")[0].encoding == find_encoding("utf-16")
+    (tmp_path / "2.csv").write_bytes("a,b\nä,2\n".encode())
+    with pytest.raises(UsageError) as caught:
+        infer(tmp_path, "*.csv")
+    assert "1.csv is UTF-16, and 2.csv is not" in caught.value.problems[0].what
+
+
+@pytest.mark.parametrize("spare", [0, 1])
+def test_a_file_of_csv_loses_a_record_only_where_it_is_longer_than_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: int
+) -> None:
+    content = b"a,b\n1,2\n3,x"
+    monkeypatch.setattr(
+        "lakesql.run.samples.sample_files.CSV_BYTES", len(content) - spare
+    )
+    (tmp_path / "1.csv").write_bytes(content)
+    types = infer(tmp_path, "*.csv")[0].types
+    assert types["b"] == ("bigint" if spare else "string")
+
+
+def test_maps_are_not_asked_for_where_a_schema_says_them(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "1.parquet")
+    with pytest.raises(UsageError) as caught:
+        infer(tmp_path, "*.parquet", maps=("a.b",))
+    assert "--map" in caught.value.problems[0].what
 
 
 def test_parquet_says_types_and_clashes(tmp_path: Path) -> None:
@@ -458,6 +482,14 @@ def test_the_key_of_a_topics_records_is_the_streams(tmp_path: Path) -> None:
         and "the key of 9 of 9 records" in text
         and "1 record had no value" in text
     )
+
+
+@pytest.mark.parametrize("rows", [10, 1_500])
+def test_as_many_records_of_a_recording_are_read_as_are_asked_for(
+    tmp_path: Path, rows: int
+) -> None:
+    lines = [{"value": {"id": at}} for at in range(2_000)]
+    assert f"in {rows:,} samples" in infer_topic(tmp_path, lines, rows=rows)[1]
 
 
 def test_a_feed_of_debezium_is_recognised(tmp_path: Path) -> None:

@@ -72,7 +72,9 @@ def _written_values(text: str) -> Iterator[str]:
             for found in _PAIR.finditer(line)
         ]
         whole = _VALUE.match(line)
-        pairs += [(whole[1], whole[2].strip("\"'"))] if whole else []
+        # what an unquoted { opens is a mapping, whose own keys are looked at above
+        if whole and not whole[2].startswith("{"):
+            pairs.append((whole[1], whole[2].strip("\"'")))
         yield from _telling(pairs)
 
 
@@ -90,6 +92,6 @@ def _telling(pairs: Iterable[tuple[str, str | None]]) -> Iterator[str]:
 
 
 _SETTING = re.compile(
-    r"true|false|null|PLAIN|SCRAM-SHA-\d+|OAUTHBEARER|GSSAPI|SASL_SSL|SASL_PLAINTEXT|\{.*",
+    r"true|false|null|PLAIN|SCRAM-SHA-\d+|OAUTHBEARER|GSSAPI|SASL_SSL|SASL_PLAINTEXT",
     re.IGNORECASE,
 )

@@ -9,7 +9,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import compress
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -137,7 +137,7 @@ def _refuse_nested(directory: Path, top: Path) -> None:
     if not settings.is_file():
         return
     paths = parse_settings(SETTINGS_FILE, read_text(settings, SETTINGS_FILE)).paths
-    for folder in (paths.models, paths.streams, paths.macros):
+    for folder in (getattr(paths, each.name) for each in fields(Paths)):
         for found in (directory / folder).rglob(".git"):
             if found.parent.resolve() != top.resolve():
                 nested = found.parent.relative_to(directory)

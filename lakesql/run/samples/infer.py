@@ -167,7 +167,7 @@ def _read_topic(
     """The newest records of a topic, or of its recording, oldest first."""
     origin = ORIGIN_OPTIONS["topic"](asked.place, Place("TOPIC"))
     if source.recording is not None:
-        return newest_recorded(origin, source.recording)[-asked.rows :]
+        return newest_recorded(origin, source.recording, asked.rows)[-asked.rows :]
     newest = read_newest(source, origin, asked.rows, say=say)
     if newest is None:
         what = f"Connection '{asked.connection}' makes its records up: there are none to look at."
@@ -197,6 +197,12 @@ def _find_registry(target: Target, asked: AskedContract) -> NamedRegistry | None
 
 def _contract_of(samples: Samples, asked: AskedContract, name: str) -> FoundContract:
     maps = [tuple(path.split(".")) for path in asked.maps]
+    if samples.fields is not None and maps:
+        raise UsageError.of(
+            "usage",
+            f"--map is given, and the schema of '{asked.place}' says which fields are maps.",
+            fix="Leave it out.",
+        )
     if samples.fields is not None:
         found = contract_of_fields(samples.fields, samples.rows)
     else:

@@ -289,11 +289,19 @@ def _decode_all(files: Sequence[Path]) -> tuple[list[str], str]:
     contents = []
     for path in files:
         with open_file(path) as file:
-            contents.append(file.read(CSV_BYTES))
-    if any(
+            contents.append(file.read(CSV_BYTES + 1))
+    wide = [
         each.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) for each in contents
-    ):
+    ]
+    if all(wide) and wide:
         return [_decode(each, "utf-16") for each in contents], "utf-16"
+    if any(wide):
+        raise UsageError.of(
+            "usage",
+            f"{files[wide.index(True)].name} is UTF-16, and {files[wide.index(False)].name} is not.",
+            why="A stream has one `encoding`.",
+            fix="Convert the files to one encoding, or infer them by themselves.",
+        )
     for encoding in ENCODINGS:
         try:
             return [_decode(each, encoding) for each in contents], encoding
@@ -305,10 +313,10 @@ def _decode_all(files: Sequence[Path]) -> tuple[list[str], str]:
 def _decode(content: bytes, encoding: str) -> str:
     """The text of a file; without its last, incomplete record if the sample ends before
     the file does."""
-    is_cut = len(content) == CSV_BYTES
+    is_incomplete = len(content) > CSV_BYTES
     text = (
         codecs.getincrementaldecoder(encoding)()
-        .decode(content, final=not is_cut)
+        .decode(content[:CSV_BYTES], final=not is_incomplete)
         .removeprefix("\ufeff")
     )
-    return text[: text.rfind("\n") + 1] if is_cut else text
+    return text[: text.rfind("\n") + 1] if is_incomplete else text

@@ -242,7 +242,7 @@ def _follow_themselves(manifest: Manifest) -> frozenset[str]:
 
 def first_recorded(stream: Stream, folder: Path, number: int) -> list[RawRecord]:
     """The oldest `number` records of a stream's recording, oldest first."""
-    return _recorded(stream.origin, folder, newest=False)[:number]
+    return _recorded(stream.origin, folder, number, newest=False)[:number]
 
 
 def recorded_events(target: Target, stream: Stream, folder: Path) -> list[RawRecord]:
@@ -253,14 +253,19 @@ def recorded_events(target: Target, stream: Stream, folder: Path) -> list[RawRec
     )
 
 
-def newest_recorded(origin: StreamOrigin, folder: Path) -> list[RawRecord]:
-    """The newest records of a recording, at least `SAMPLE` of each topic if it has as
+def newest_recorded(
+    origin: StreamOrigin, folder: Path, number: int = SAMPLE
+) -> list[RawRecord]:
+    """The newest records of a recording, at least `number` of each topic if it has as
     many, oldest first."""
-    return _recorded(origin, folder, newest=True)
+    return _recorded(origin, folder, number, newest=True)
 
 
-def _recorded(origin: StreamOrigin, folder: Path, *, newest: bool) -> list[RawRecord]:
-    """The newest or the oldest records of a recording, ordered oldest first."""
+def _recorded(
+    origin: StreamOrigin, folder: Path, number: int, *, newest: bool
+) -> list[RawRecord]:
+    """The newest or the oldest records of a recording, at least `number` of each topic
+    if it has as many, ordered oldest first."""
     there = (
         {unquote(each.name): each for each in folder.iterdir()}
         if folder.is_dir()
@@ -274,12 +279,12 @@ def _recorded(origin: StreamOrigin, folder: Path, *, newest: bool) -> list[RawRe
         for file in sorted(each.glob("*.jsonl"), reverse=newest):
             # read line by line: a file may be of any size
             with file.open(encoding="utf-8", errors="replace") as lines:
-                some = deque(lines, maxlen=SAMPLE) if newest else islice(lines, SAMPLE)
+                some = deque(lines, maxlen=number) if newest else islice(lines, number)
                 parsed = [
                     parse_line(line.rstrip("\r\n"), unquote(each.name)) for line in some
                 ]
             found += [record for record in parsed if record]
-            if len(found) >= SAMPLE:
+            if len(found) >= number:
                 break
         records += found
     return sorted(records, key=lambda record: record.age)
