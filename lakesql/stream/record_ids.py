@@ -53,7 +53,7 @@ def written_id(wire: Wire, side: Side, record: RawRecord) -> int | None:
 
 
 def body_of(wire: Wire, side: Side, record: RawRecord) -> bytes:
-    """The content of a record's key or value after the id."""
+    """The content of a record's key or value after the schema id."""
     return (_content(side, record) or b"")[_frame(wire) :]
 
 

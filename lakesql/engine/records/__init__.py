@@ -1,1 +1,1 @@
-"""Bytes to typed records: JSON, CSV, Avro, text."""
+"""How the bytes of records become typed columns, and which records are bad."""

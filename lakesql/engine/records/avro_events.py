@@ -1,5 +1,5 @@
-"""Change events in Avro, as the JSON that Connect's JsonConverter would have written,
-with the schema beside it."""
+"""How change events in Avro become JSON: the text that Connect's JsonConverter would
+have written, with the schema beside the event."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from lakesql.registry.schema_error import SchemaError
 from lakesql.registry.schemas import StreamSchemas
 
 MISREAD = "_lakesql_misread"
-"""What is wrong with a key or a value that is no Avro of its schema; NULL where nothing
-is."""
+"""The column with a text about a key or a value that is no valid Avro of its schema;
+NULL if both are valid."""
 
 _ARRIVED, _IDS, _READ = "_lakesql_arrived", "_lakesql_schemas", "_lakesql_avro_"
 
@@ -29,8 +29,8 @@ SIDES = ("key", "value")
 
 
 def with_json_events(raw: DataFrame, schemas: StreamSchemas) -> DataFrame:
-    """Raw records whose keys and values are JSON, and `MISREAD`. What has arrived
-    stands beside them: `as_arrived`."""
+    """The raw records with keys and values as JSON, and `MISREAD`. The bytes that
+    arrived are kept in a helper column until `as_arrived`."""
     raw = raw.withColumn(_ARRIVED, F.struct(*SIDES))
     ids = F.struct(
         *(schema_id(schemas, side).alias(side) for side in SIDES),
@@ -42,7 +42,7 @@ def with_json_events(raw: DataFrame, schemas: StreamSchemas) -> DataFrame:
     misread = F.coalesce(*(_misread(side, schemas) for side in SIDES))
     raw = raw.withColumn(MISREAD, misread)
     texts = {side: F.encode(F.col(f"{_READ}{side}")["json"], "UTF-8") for side in SIDES}
-    # A value that cannot be read is no tombstone.
+    # a text that is no JSON, as a value that cannot be read is no tombstone
     texts = {
         side: F.when(F.col(side).isNotNull(), F.coalesce(text, F.lit(b"?")))
         for side, text in texts.items()
@@ -51,15 +51,15 @@ def with_json_events(raw: DataFrame, schemas: StreamSchemas) -> DataFrame:
 
 
 def as_arrived(records: DataFrame) -> DataFrame:
-    """The records with the keys and values that have arrived."""
+    """The records with the keys and values that arrived put back."""
     return records.withColumns({side: F.col(_ARRIVED)[side] for side in SIDES}).drop(
         _ARRIVED, _IDS
     )
 
 
 def _read(side: str, schemas: StreamSchemas) -> Column:
-    """A struct of the text in `json`, and of whether it `is_whole`; NULL where no
-    schema reads it."""
+    """A struct of the JSON text (`json`), and of whether the bytes were read to their
+    end (`is_whole`); NULL if no schema reads them."""
     body = F.concat(body_of(schemas.wire, side), F.lit(TAIL))
     readers = (
         (each.id, reader)
@@ -71,7 +71,8 @@ def _read(side: str, schemas: StreamSchemas) -> Column:
 
 
 def _reader(each: Registered) -> Callable[[Column], Column] | None:
-    """What reads values of a schema; None for one that cannot be read."""
+    """A function that reads values of a schema as `_read` returns them; None if the
+    schema cannot be used."""
     if each.kind != "AVRO":
         return None
     try:
@@ -89,8 +90,8 @@ def _reader(each: Registered) -> Callable[[Column], Column] | None:
             payload = F.to_json(
                 F.struct(record["body"].alias("v")), {"ignoreNullFields": "false"}
             )
-            # A value that is no struct is no JSON to Spark: it is the one member of an
-            # object, whose name is cut off.
+            # Spark writes only structs as JSON: so the value is written as the one
+            # member of an object, and the text before it is removed.
             text = F.concat(said, F.substring(payload, len('{"v":') + 1, 2**31 - 1))
             return F.struct(
                 F.when(is_whole, text).alias("json"), is_whole.alias("is_whole")

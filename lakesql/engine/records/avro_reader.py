@@ -1,5 +1,5 @@
-"""The schema that a topic's records are read with: the contract's columns, found in the
-writers' schemas. Pure."""
+"""Which Avro schema a topic's records are read with: where the contract's columns are
+in the schemas of the writers. Pure."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from lakesql.registry.schemas import StreamSchemas
 
 Columns = Sequence[tuple[str, T.DataType]]
 Resolves = Callable[[str, str], bool]
-"""Whether what the second schema has written can be read by the first."""
+"""Whether records written with the second schema can be read with the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderGroup:
-    """Writers, by their ids, whose records are read with one schema."""
+    """The writers, by their ids, whose records are read with the same schema."""
 
     reader: str
     writers: tuple[tuple[int, str], ...]
@@ -30,8 +30,9 @@ class ReaderGroup:
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """How the records of each id are read, and why those of some ids are not; `absent`
-    are columns, and fields in them, that no schema has."""
+    """How the records of each schema id are read. `unusable` has the ids whose records
+    cannot be read, each with the reason. `absent` are the columns, and fields in them,
+    that no schema has."""
 
     groups: tuple[ReaderGroup, ...] = ()
     unusable: tuple[tuple[int, str], ...] = ()
@@ -41,13 +42,14 @@ class Readers:
 def make_readers(
     schemas: StreamSchemas, columns: Columns, resolves: Resolves
 ) -> Readers:
-    """A reader for all writers that go with the newest schema, and one each for those
-    that do not.
+    """The readers of a topic's records: one for all writers that are compatible with
+    the newest schema, and one for each other writer.
 
     Avro fills in the reader's defaults, follows its aliases and promotes numbers, as
-    its specification says. A writer whose records the reader could not hold (a number
-    that has become smaller, a symbol or a field that was removed) is read as itself,
-    and its values become the contract's as those of any other type do.
+    its specification says. A writer with values that the common reader could not hold
+    (a larger number type, a symbol or a field that was removed since) is read with its
+    own schema, and its values are converted to the contract's types like those of any
+    other type.
     """
     unusable = dict.fromkeys(schemas.missing, "is not in the registry")
     writers: dict[int, Avro] = {}
@@ -84,8 +86,8 @@ def make_readers(
 
 @dataclass(slots=True)
 class _MadeReader:
-    """A reader, the columns and fields that it could not find, and the names that each
-    column has in schemas."""
+    """A reader under construction: its schema as JSON, the columns and fields that no
+    schema has, and the names of each column in the schemas."""
 
     text: str = ""
     absent: list[str] = field(default_factory=list)
@@ -95,7 +97,7 @@ class _MadeReader:
 
 
 def _usable(each: Registered) -> Avro | str:
-    """The schema, or why records written with it cannot be read."""
+    """The parsed schema, or why records written with it cannot be read."""
     if each.kind != "AVRO":
         return f"is a schema of {each.kind}, not of Avro"
     try:
@@ -110,8 +112,8 @@ def _usable(each: Registered) -> Avro | str:
 
 
 def _is_held(writer: Avro, common: _MadeReader, columns: Columns) -> bool:
-    """Whether the common reader has each field that the writer has, and each by one
-    name."""
+    """Whether the common reader has each wanted field of the writer, and the writer has
+    each under one name only."""
     record = writer.record
     assert record is not None
     own = {each["name"] for each in record["fields"]}
@@ -123,11 +125,11 @@ def _is_held(writer: Avro, common: _MadeReader, columns: Columns) -> bool:
 def _make(
     base: Avro, others: Sequence[Avro], columns: Columns, is_shared: bool = False
 ) -> _MadeReader:
-    """A reader of the columns, as `base` has them; one that it lacks is as the first of
-    `others` has it.
+    """A reader of the columns as `base` declares them; a column that `base` lacks is
+    declared as in the first of `others` that has it.
 
-    Where it `is_shared` by writers, it knows each column by all of its names; else by
-    the one that `base` has for it.
+    If it `is_shared` by several writers, it knows all names of each column; else only
+    the name in `base`.
     """
     made = _MadeReader()
     fields = []
@@ -178,8 +180,9 @@ def _other_names(name: str, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _aliases(name: str, schemas: Sequence[Avro]) -> tuple[str, ...]:
-    """What the schemas call a column otherwise. A field that has its name is the
-    column, whatever aliases say."""
+    """The other names that the schemas have for a column, by their aliases. In a schema
+    that has a field of the column's own name, that field is the column, whatever other
+    fields' aliases are."""
     found: list[str] = []
     for schema in schemas:
         record = schema.record
@@ -195,8 +198,8 @@ def _aliases(name: str, schemas: Sequence[Avro]) -> tuple[str, ...]:
 
 
 def _find(name: str, aliases: Sequence[str], schema: Avro) -> Mapping[str, Any] | None:
-    """The field of a record that is the column: by its name, by another one of it, by
-    its name in other capitals."""
+    """The field of a record for a column: by the column's name, by one of its aliases,
+    or by its name in another case. None if there is none."""
     record = schema.record
     assert record is not None
     by_name = {each["name"]: each for each in record["fields"]}
@@ -226,7 +229,8 @@ def _field(
     made: _MadeReader,
     path: str,
 ) -> dict[str, Any]:
-    """A field of the reader; one that a writer lacks has its default, or is NULL."""
+    """A field of the reader. If a writer lacks it, it has its declared default, or
+    NULL."""
     kind = _type(entry["type"], wanted, schema, made, path)
     named = {"name": name, "aliases": list(aliases)} if aliases else {"name": name}
     if "default" in entry and entry["default"] is not None:
@@ -247,10 +251,11 @@ def _type(
     path: str,
     inside: tuple[str, ...] = (),
 ) -> Any:
-    """The type of a node, with those fields of its records alone that are wanted; all
-    where that is no struct.
+    """The type of a node for the reader. Its records have only the wanted fields if
+    `wanted` is a struct; else all.
 
-    Each record is defined anew where it stands, as others may want other fields of it.
+    Each record gets a new definition at each place, as other places may want other
+    fields of it.
     """
     if isinstance(node, list):
         return [_type(each, wanted, schema, made, path, inside) for each in node]
@@ -286,8 +291,8 @@ def _named(
         if full in made.defined:
             return full
         made.defined.add(full)
-        # Not with its default, which would stand for a symbol that the reader does not
-        # know.
+        # without its default, which would replace a symbol that the reader does not
+        # know
         return {key: value for key, value in found.items() if key != "default"}
     if full in inside:
         raise NoColumnError(path, f"is of type {full}, which holds itself")

@@ -1,4 +1,4 @@
-"""Values in Avro."""
+"""How values in Avro become columns."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from lakesql.engine.records.typed_value import as_columns
 MISFIT = "not a record of the Avro schema"
 
 TAIL = b"lakesql."
-"""Avro's reader says nothing of bytes that are left over, which are a sign of another
-schema. So these known bytes are put behind the value, and read as a second field: they
-are found where the record is whole, and ends there."""
+"""Bytes that are put after each value and read as a second field, which is right only
+if the value was read to its end. Spark's reader does not report bytes that are left
+over, which mean that the value has another schema."""
 
 
 def avro_columns(
@@ -27,12 +27,12 @@ def avro_columns(
     row: str,
     corrupt: str,
 ) -> dict[str, Column]:
-    """The columns that reading adds to a raw record, in their order: what the schema
-    reads, and the row.
+    """The columns that parsing adds to a raw record, in order: the value read with the
+    schema, and the row.
 
     `row` is a struct of `columns`, each of its type, and `corrupt`: what is wrong, or
-    NULL. `schema` is the writer's, as JSON; what it calls by a column's name becomes
-    the column.
+    NULL. `schema` is the writer's, as JSON; columns are taken from the fields of the
+    same name.
     """
     read = from_avro(
         F.concat(value, F.lit(TAIL)), with_tail(schema), {"mode": "PERMISSIVE"}
@@ -49,18 +49,18 @@ def struct_of(
     corrupt: str,
     kind: T.StructType | None = None,
 ) -> Column:
-    """What was read as a struct of `columns`, each of its type, and `corrupt`: what is
-    wrong, or NULL.
+    """The parsed value `found` as a struct of `columns`, each of its type, and
+    `corrupt`: what is wrong, or NULL.
 
-    `kind` is the type of what was read, where that is known: a value that has its type
-    is taken as it is.
+    `kind` is the type of what was read, if it is known: a value that has the wanted
+    type is then not converted.
     """
     is_whole = F.coalesce(found["tail"] == F.lit(TAIL), F.lit(False))
     return as_columns(found["body"], F.when(~is_whole, MISFIT), columns, corrupt, kind)
 
 
 def with_tail(schema: str) -> str:
-    """The schema of a value with the known bytes behind it."""
+    """The schema of a record that has the value and the bytes of `TAIL`."""
     tail = {
         "name": "tail",
         "type": {"type": "fixed", "name": "_lakesql_tail", "size": len(TAIL)},

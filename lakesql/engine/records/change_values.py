@@ -1,9 +1,9 @@
-"""Values of change events: each is read as text, and then as the contract's type, or it
-does not fit.
+"""How values in change events become values of the contract's types: each is read as
+text first, and then converted, or it does not fit.
 
-How a value is written depends on the database and on the settings of the connector.
-Where a schema stands beside the event, it says what a number counts, and which scale
-the bytes of a decimal have. Elsewhere the contract may say it.
+How a value is encoded depends on the database and on the settings of the connector. If
+a schema stands beside the event, it gives the units of times that are numbers and the
+scale of decimals that are bytes. Otherwise the contract may give the units.
 """
 
 from __future__ import annotations
@@ -59,22 +59,22 @@ from lakesql.stream.feed_schema import COUNTED
 from lakesql.stream.stream import Encoding, Infinity
 
 UNAVAILABLE = "__debezium_unavailable_value"
-"""What stands for a large value that the change did not touch: Postgres does not send
-it."""
+"""Debezium's placeholder for a large value that the change did not touch, which
+Postgres does not send."""
 
 SENT_BY = "REPLICA IDENTITY FULL sends it"
-"""How one gets it all the same."""
+"""The advice on how to have values sent that a change did not touch."""
 
 
 def row_as_written(
     row: Column, record: Column, text: Column, contract: Contract
 ) -> Column:
-    """A row of `row_texts` with the values that stand in the record, where what Spark
-    has read may be another.
+    """A row of `row_texts`, with the record's own spelling of values where Spark's may
+    differ.
 
-    `record` is the text in which the row was found, `text` the row's own. What a column
-    says of which a value was not sent is left as it is known. A decimal whose digits
-    cannot be found becomes a text that is none.
+    `record` is the text in which the row was found, `text` the row's own. The
+    placeholder of a missing value is kept. A decimal whose digits cannot be found in
+    `text` becomes a text that is no number.
     """
     asked = {
         column.name: _is_rewritten(column, row, record)
@@ -109,8 +109,8 @@ def row_as_written(
 
 
 def _may_differ(wanted: T.DataType) -> bool:
-    """Whether Spark's text of a value of this type may be another than what stands in
-    the record, and that matters."""
+    """Whether Spark's text of a value of this type may differ from the record's in a
+    way that matters."""
     return (
         isinstance(wanted, T.DecimalType | T.StringType)
         or _keeps_digits(wanted)
@@ -130,16 +130,16 @@ def _is_rewritten(column: ContractColumn, row: Column, record: Column) -> Column
 
 
 _QUOTED_WORD = r'"[-+]?(?:NaN|Infinity|INF)"'
-"""What Spark makes of such a word without quotes where it makes text of a number, and
-of a number that is too large."""
+"""A pattern for a quoted word, `"NaN"` or `"Infinity"`, in Spark's text of a nested
+value: Spark writes a bare word so, and a number that is too large."""
 
 _MAYBE_INFINITE = r"[NI]|[eE][+]?[0-9]{2}|[0-9]{39}"
-"""How JSON of numbers looks in which one may be infinite, or too large for a float."""
+"""A pattern for JSON of numbers in which one may be infinite, or too large for a
+float."""
 
 
 def _keeps_digits(wanted: T.DataType) -> bool:
-    """Whether values of a type hold texts or decimals, of which no digit may be
-    lost."""
+    """Whether a nested type holds texts or decimals, of which no digit may be lost."""
     return is_nested(wanted) and (
         holds_text(wanted) or "decimal(" in wanted.simpleString()
     )
@@ -148,13 +148,14 @@ def _keeps_digits(wanted: T.DataType) -> bool:
 def read_values(
     name: str, row: Column, texts: Column, kinds: Column, contract: Contract
 ) -> list[dict[str, Column]]:
-    """The columns that reading adds, in stages: `name` is a row of texts as values of
-    the contract's types.
+    """The stages of columns that add `name`: `row`, a row of texts, converted to the
+    contract's types.
 
-    `texts` are those of the row before it was `shaped`. A value that is none of its
-    type is NULL, and so is one that was not sent. What is written in code, as few
-    values are, is written out first, for all columns at once: Spark works on lambdas
-    slowly, and what has one in it alone.
+    `texts` is the row before it was `shaped`, `kinds` what the schema beside the event
+    says about columns. A value that does not fit is NULL, and so is one that is missing
+    in the event. Encoded values, which are rare, are decoded in a stage before, for all
+    columns at once: Spark is slow with lambdas, and with everything in the same
+    projection.
     """
     plain, coded = (
         F.col(f"{name}_plain"),
@@ -190,15 +191,15 @@ def read_values(
 
 
 def _to_write(row: Column, column: ContractColumn) -> Column:
-    """What `_written` works on."""
+    """The struct of a column's text and type that `_written` takes."""
     parts = {"name": column.name, "coding": _coding(column.type), "unit": column.unit}
     literals = (F.lit(part).cast("string").alias(key) for key, part in parts.items())
     return F.struct(row[column.name].alias("text"), *literals)
 
 
 Coding = Literal["", "text", "number"]
-"""How values of a type may be written in code: not at all, as a time of day or a number
-in a text, or as a number."""
+"""How values of a type may be encoded: not at all, as a text (a time of day or a
+number), or as a number."""
 
 
 def _coding(wanted: T.DataType) -> Coding:
@@ -212,8 +213,8 @@ def _coding(wanted: T.DataType) -> Coding:
 
 
 def _may_be_coded(contract: Contract) -> Column:
-    """Whether a value of a record may be written in code, as cheaply as that can be
-    asked."""
+    """Whether a value of the record may be encoded, by a cheap test that may err on the
+    side of true."""
     if any(
         column.unit and isinstance(column.type, T.StringType)
         for column in contract.columns
@@ -221,17 +222,18 @@ def _may_be_coded(contract: Contract) -> Column:
         return F.lit(True)
     signs = (F.col("value").contains(F.lit(sign)) for sign in _SIGNS)
     found = reduce(or_, signs, F.col("key").contains(F.lit(_SIGNS[0])))
-    # a tombstone's key may be, though nothing stands beside it
+    # a tombstone's key may be encoded without any of these signs
     return F.coalesce(found, F.col("value").isNull())
 
 
 _SIGNS = (b'"scale"', b'Time"')
-"""What stands in a record of which a value may be written in code: numbers with a
-scale, and schemas of times."""
+"""One of these is in every record that has an encoded value: the scale of a number, or
+the schema of a time. The exception is a time of day whose unit only the contract
+gives."""
 
 
 def _written(it: Column, kinds: Column) -> Column:
-    """The text of a value of `read_values`, written out."""
+    """The decoded text of a value in `read_values`; `it` is a struct of `_to_write`."""
     kind = F.try_element_at(kinds, it["name"])
     unit = F.coalesce(_unit_of(kind["name"], _TIME_UNITS), it["unit"])
     found = Hint(unit, *_scale_of(kind["name"], kind["parameters"]["scale"]), None)
@@ -239,7 +241,8 @@ def _written(it: Column, kinds: Column) -> Column:
 
 
 def _plain(text: Column, is_text: Column, hint: Hint) -> Column:
-    """The text of a number or of a text, which may be written in code."""
+    """The decoded text of a number or of a text that may be encoded: as a whole number
+    with a scale, or as the number of a time of day."""
     # `{"scale": 1, "value": "fQ=="}`, as Debezium writes a decimal of a column that has
     # no scale
     is_own = hint.is_any_scale | (~is_text & text.startswith('{"scale":'))
@@ -264,24 +267,24 @@ def has_nested(contract: Contract) -> bool:
 
 
 def is_nested(wanted: T.DataType) -> bool:
-    """Whether values of a type hold others."""
+    """Whether the type is an array, a struct or a map."""
     return isinstance(wanted, T.StructType | T.ArrayType | T.MapType)
 
 
 def row_texts(contract: Contract) -> T.StructType:
-    """A row with one text for each column, which of an array, a struct and a map is its
-    JSON."""
+    """The type of a row with one text for each column; the text of an array, a struct
+    or a map is its JSON."""
     return T.StructType(
         [T.StructField(column.name, T.StringType()) for column in contract.columns]
     )
 
 
 def shaped(row: Column, contract: Contract) -> Column:
-    """A row of `row_texts` with arrays, structs and maps of texts in the place of their
-    JSON, NULL where it is none.
+    """A row of `row_texts` with the JSON of arrays, structs and maps parsed to arrays,
+    structs and maps of texts; NULL where it is none of the column's shape.
 
-    So what is not of their shape is a value that does not fit, and a `json` or an
-    `hstore` that arrives as a text is one that does.
+    So a value of another shape does not fit, and a `json` or an `hstore` that arrives
+    as a text does.
     """
 
     def opened(column: ContractColumn) -> Column:
@@ -320,11 +323,10 @@ def shaped(row: Column, contract: Contract) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """How the values of a column are written: what its numbers count, as in
-    `Column.unit`, and the scale of a decimal that stands there as bytes; NULL where
-    nobody says so. `is_any_scale`: each decimal stands there with a scale of its own.
-    `encoding` is that of `Column`, `decimals` and `infinity` are those of the
-    stream."""
+    """How the values of a column are encoded. `unit` is the unit of its numbers, as in
+    `Column.unit`, and `scale` the scale of decimals that are bytes; NULL if unknown.
+    `is_any_scale`: each decimal has its own scale beside it. `encoding` is that of
+    `Column`, `decimals` and `infinity` are those of the stream."""
 
     unit: Column
     scale: Column
@@ -346,14 +348,14 @@ _TIME_UNITS = {
     "io.debezium.time.MicroTime": "microseconds",
     "io.debezium.time.NanoTime": "nanoseconds",
 }
-"""What the numbers of a time of day count."""
+"""The units of times of day that are numbers, by the names of their schemas."""
 
 _SCALED = "org.apache.kafka.connect.data.Decimal"
 _ANY_SCALE = "io.debezium.data.VariableScaleDecimal"
 
 
 def contract_hint(column: ContractColumn) -> Hint:
-    """What the contract alone says of a column that holds no others."""
+    """The hint that the contract alone gives for a column of a simple type."""
     return Hint(
         F.lit(column.unit),
         F.lit(None).cast("string"),
@@ -365,8 +367,8 @@ def contract_hint(column: ContractColumn) -> Hint:
 
 
 def hint(column: ContractColumn, kinds: Column) -> Hint:
-    """What the schema beside the event says of a column (`kinds`), or of an array's
-    items, or else the contract."""
+    """The hint for a column, or for the items of an array: from `kinds`, the schema
+    beside the event, or else from the contract."""
     kind, unit, wanted = (
         F.try_element_at(kinds, F.lit(column.name)),
         F.lit(column.unit),
@@ -390,8 +392,8 @@ def hint(column: ContractColumn, kinds: Column) -> Hint:
 
 
 def _scale_of(name: Column, scale: Column) -> tuple[Column, Column]:
-    """`scale` and `is_any_scale` of a hint, of the name of a kind and the scale beside
-    it."""
+    """`scale` and `is_any_scale` of a hint, from the name and the scale in the
+    schema."""
     return F.when(name == _SCALED, scale), F.coalesce(name == _ANY_SCALE, F.lit(False))
 
 
@@ -401,8 +403,8 @@ def _unit_of(name: Column, units: Mapping[str, str]) -> Column:
 
 
 def _placeholders() -> Iterator[str]:
-    """The texts in which a record may have the placeholder (UnchangedToastedPlaceholder
-    of Debezium's connector).
+    """All texts that the placeholder for a missing value can have in a record
+    (UnchangedToastedPlaceholder of Debezium's connector).
 
     They are a text, bytes, and arrays of these or of `uuid`s, which have it as their
     one item; arrays of numbers, decimals and dates, which have its bytes as items; and
@@ -427,15 +429,15 @@ _UNAVAILABLE = tuple(_placeholders())
 
 
 def is_unavailable(text: Column) -> Column:
-    """Whether a value is the placeholder, by its text in the record: what type its
-    column has does not matter."""
+    """Whether a value is the placeholder for a missing value, by its text in the
+    record; the column's type does not matter."""
     return F.coalesce(text.isin(*_UNAVAILABLE), F.lit(False))
 
 
 def is_of_other_kind(column: ContractColumn, kinds: Column) -> Column:
-    """Whether the schema beside the event says that a column's values are of another
-    kind, and so written that they could be taken for its own: days for a number, a text
-    for base64."""
+    """Whether the schema beside the event declares another type for a column, in an
+    encoding that could be mistaken for a value of the contract's type: days for a
+    number, a text for base64."""
     wanted, kind = column.type, F.try_element_at(kinds, F.lit(column.name))
     if isinstance(wanted, T.ArrayType):
         wanted = wanted.elementType
@@ -458,7 +460,8 @@ def is_of_other_kind(column: ContractColumn, kinds: Column) -> Column:
 
 
 def misfits(text: Column, value: Column, wanted: T.DataType, hint: Hint) -> Column:
-    """Whether what was read of a text, or of one within it, is no value of its type."""
+    """Whether a value does not fit its type: the text is there, and its conversion
+    `value` is NULL. Of a nested type every value within is checked."""
     if is_nested(wanted):
         return _misfits_within(text, wanted, hint)
     return (
@@ -471,7 +474,8 @@ def misfits(text: Column, value: Column, wanted: T.DataType, hint: Hint) -> Colu
 def is_null_for_infinite(
     text: Column, wanted: T.DataType, infinity: Infinity
 ) -> Column:
-    """Whether a value is NULL as it is infinite, and the stream says so."""
+    """Whether a value is NULL because it is infinite and the stream's `infinity` is
+    `null`."""
     if infinity != "null" or is_nested(wanted):
         return F.lit(False)
     return infinite(text, wanted).isNotNull()
@@ -504,7 +508,8 @@ def _misfits_within(text: Column, wanted: T.DataType, hint: Hint) -> Column:
 
 
 def read_value(text: Column, wanted: T.DataType, hint: Hint) -> Column:
-    """A value of the contract's type, of its text, or NULL where it is none."""
+    """A text, or a nested value of texts, converted to the contract's type; NULL where
+    a value does not fit."""
     match wanted:
         case T.StructType(fields=fields):
             values = (
@@ -524,7 +529,7 @@ def read_value(text: Column, wanted: T.DataType, hint: Hint) -> Column:
 
 
 def typed(text: Column, wanted: T.DataType, hint: Hint) -> Column:
-    """A value of a type that holds no others, of its text that nothing is coded in."""
+    """A decoded text, converted to a simple type; NULL if it does not fit."""
     match wanted:
         case T.StringType():
             return text
@@ -567,8 +572,8 @@ def typed(text: Column, wanted: T.DataType, hint: Hint) -> Column:
 def _bounded(
     sign: Column, value: Column, hint: Hint, first: Column, last: Column
 ) -> Column:
-    """The value of a time; of an infinite one the first or the last that there is,
-    where the stream says so."""
+    """The value of a date or timestamp; if the stream's `infinity` is `max`, an
+    infinite one is the first or the last that there is."""
     if hint.infinity != "max":
         return value
     return F.when(sign > 0, last).when(sign < 0, first).otherwise(value)
@@ -583,8 +588,8 @@ _TO_NANOS = {
 
 
 def _time_of_day(text: Column, unit: Column) -> Column:
-    """`[-]HH:MM:SS[.fraction]` of a number; MySQL's times may be negative, and longer
-    than a day."""
+    """The time `[-]HH:MM:SS[.fraction]` for a number of units; MySQL's times may be
+    negative, and longer than a day."""
     each = F.create_map(*(F.lit(word) for pair in _TO_NANOS.items() for word in pair))
 
     def padded(number: Column, digits: int) -> Column:
@@ -619,12 +624,13 @@ def _bytes(text: Column, encoding: Encoding | None) -> Column:
 
 
 LONG_FRACTION = r"[:\[,]\s*-?(?=[0-9.]{17})[0-9]+[.]|[0-9.][eE]-[0-9]{3}"
-"""JSON numbers that no text of a double may be the same as."""
+"""A pattern for JSON numbers with so many digits, or so small, that a double may not
+have the same text."""
 
 
 def _decimal(text: Column, wanted: T.DecimalType, decimals: Decimals) -> Column:
-    """The decimal of a number's text; NULL where digits would be rounded off, unless
-    they are to be."""
+    """The decimal of a number's text; NULL if digits would be rounded off, unless
+    `decimals` is `round`."""
     is_number = (
         has_digits(text) if decimals == "round" else is_exact(text, wanted.scale)
     )
@@ -632,8 +638,8 @@ def _decimal(text: Column, wanted: T.DecimalType, decimals: Decimals) -> Column:
 
 
 def _written_out(text: Column, scale: Column) -> Column:
-    """The text of a decimal whose digits are a whole number in two's complement, in
-    base64, with the scale of its schema."""
+    """The text of a decimal that is encoded as a whole number in two's complement, in
+    base64, with this scale."""
     digits = F.hex(F.try_to_binary(text, F.lit("base64")))
     return bound(
         digits,
@@ -644,10 +650,10 @@ def _written_out(text: Column, scale: Column) -> Column:
 
 
 def _whole(digits: Column) -> Column:
-    """The whole number that 32 hexadecimal digits at most are in two's complement, as
-    text."""
+    """The whole number, as text, of at most 32 hexadecimal digits in two's complement;
+    NULL if there are more."""
     is_negative = F.substr(digits, F.lit(1), F.lit(1)) >= "8"
-    # of a number n, which is -n - 1
+    # the digits of -n - 1, for a negative n
     inverted = F.translate(digits, "0123456789ABCDEF", "FEDCBA9876543210")
     padded = F.lpad(F.when(is_negative, inverted).otherwise(digits), 32, "0")
     high, low = (
@@ -661,7 +667,7 @@ def _whole(digits: Column) -> Column:
 
 
 def _with_point(whole: Column, scale: Column) -> Column:
-    """The text of a whole number divided by a power of ten."""
+    """The text of a whole number divided by ten to the power of the scale."""
     unsigned = F.concat(
         F.ltrim(whole, F.lit("-")), F.repeat(F.lit("0"), F.greatest(-scale, F.lit(0)))
     )

@@ -1,5 +1,5 @@
-"""Change events: from the raw records of a topic to the columns of the row that
-changed, and `_change`."""
+"""Which raw records of a change feed are bad, ignored or changes, and the typed columns
+and `_change` of the changed rows."""
 
 from __future__ import annotations
 
@@ -85,15 +85,15 @@ def parse_changes(
     keep_change: frozenset[str],
     keep_raw: bool = False,
 ) -> DataFrame:
-    """The columns of each change's row, `_rescued` where it is asked for, `_record` and
-    `_change` with the fields that are kept (if any), `_lakesql_rejected`,
-    `_lakesql_ignored` and `_lakesql_new_fields`.
+    """The columns of each change's row, parsed from raw records, with `_rescued` if the
+    contract asks for it, `_record` and `_change` with the fields to keep (if any),
+    `_lakesql_rejected`, `_lakesql_ignored` and `_lakesql_new_fields`.
 
-    The row is the one after the change; of a delete it is the one before it, of which a
-    database may send no more than the key. A truncate has none: all columns are NULL.
-    Messages (`pg_logical_emit_message`) are ignored, and tombstones are where they
-    delete nothing by themselves. An update of DMS that changes the row's key is two
-    changes, as in Debezium's feeds. Everything else is as `parse_records` has it.
+    The row is the one after the change; for a delete the one before it, of which a
+    database may send only the key. A truncate has no row: all columns are NULL.
+    Messages (`pg_logical_emit_message`) are ignored, and so are tombstones, unless they
+    are deletes themselves. A DMS update that changes the row's key becomes two changes,
+    as in Debezium's feeds. Everything else is as in `parse_records`.
     """
     if contract.schemas is not None:
         raw = with_json_events(raw, contract.schemas)
@@ -124,7 +124,7 @@ def parse_changes(
         _new_fields(contract) if contract.schema_fields else _absent(contract, found)
     )
     detail = None
-    # what is made of the JSON is made before the records are as they arrived
+    # what depends on the JSON is computed before `as_arrived` restores the bytes
     if contract.schemas is not None:
         said = _first(fault.detail for fault in find_faults(contract, F.col(_IS_MOVED)))
         stage = {
@@ -171,14 +171,15 @@ def parse_changes(
 
 @dataclass(frozen=True, slots=True)
 class _ReadChange:
-    """What was read of a record, in whatever way that was. `is_not_plain`: None where
-    no event is read as it stands."""
+    """Access to what was parsed of a record, whether by the fast way (`plain_event.py`)
+    or in full. `is_not_plain` is true for records parsed in full; it is None if all
+    are."""
 
     is_not_plain: Column | None
 
     @property
     def head(self) -> Mapping[str, Column]:
-        """What the event has besides its rows."""
+        """The fields of the event besides its rows, by name."""
         return {
             field.name: self._either(F.col(PLAIN)[field.name], F.col(EVENT)[field.name])
             for field in HEAD
@@ -189,13 +190,13 @@ class _ReadChange:
         return self._either(F.col(PLAIN)["values"][name], F.col(VALUES)[name])
 
     def is_null(self, name: str) -> Column:
-        """Whether nothing stands in the record for a column of the row."""
+        """Whether a column of the row is NULL or absent in the record."""
         return self._either(
             F.col(PLAIN)["values"][name].isNull(), F.col(ROW)[name].isNull()
         )
 
     def unsent(self, contract: Contract) -> Column:
-        """The columns that an update has not sent."""
+        """An array of the columns that are missing in an update."""
         return self._either(F.array().cast("array<string>"), _unsent(contract))
 
     def _either(self, plain: Column, other: Column) -> Column:
@@ -207,16 +208,17 @@ class _ReadChange:
 
 
 def _read(contract: Contract, has_before: bool) -> list[dict[str, Column]]:
-    """The columns that reading adds to the names of the record's key, in stages."""
+    """The columns that parsing adds, besides the names of the record's key, in
+    stages."""
     return read_event(contract, has_before or contract.envelope == "dms")
 
 
 def _with_former_keys(judged: DataFrame, contract: Contract) -> DataFrame:
-    """The changes, and before each update whose row had another key a delete of that:
-    the update is an insert then.
+    """The changes, in which an update that changes the row's key is replaced by a
+    delete of the old key and an insert of the new one.
 
-    A dead letter stays one. What was not sent of the row before the update is as it is
-    after it.
+    Bad records stay as they are. Values that the event lacks in the row before the
+    update are taken from the row after it.
     """
     event, row, before = F.col(EVENT), F.col(ROW), F.col(BEFORE)
     is_other = reduce(
@@ -260,11 +262,12 @@ def _with_former_keys(judged: DataFrame, contract: Contract) -> DataFrame:
 
 
 def with_change_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
-    """Rejected raw records with the column `detail`: what was wrong, with the column
-    that it was in.
+    """Rejected raw records with the column `detail`, a text about what is wrong that
+    names the column. They are returned unchanged if records name schemas of a registry:
+    the detail was computed earlier.
 
-    They have no headers any more: a record that may be a half of a key change is first
-    taken for one.
+    Dead letters have no headers, which mark the records of a key change. So a record is
+    first checked as if it was part of one.
     """
     if contract.schemas is not None:
         return rejected  # its header, which may name its schema, is gone
@@ -287,8 +290,8 @@ def with_change_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
 
 
 def _or_undeclared(contract: Contract) -> Column:
-    """Why a change is bad, of which it is last asked whether its row has fields that
-    the contract does not know."""
+    """Why a change is bad; the last check is whether its row has fields that the
+    contract does not know."""
     undeclared = F.when(
         is_undeclared(F.col(UNKNOWN_FIELDS), contract), F.lit(UNDECLARED_FIELD)
     )
@@ -303,8 +306,8 @@ def _rescued(found: _ReadChange) -> Column:
 
 
 def _source_table(head: Mapping[str, Column]) -> Column:
-    """The table whose change a record is; NULL where a router says that those of
-    several tables are of one."""
+    """The full name of the table that a change is of; NULL if a router has merged the
+    changes of several tables."""
     is_routed = F.coalesce(
         F.lower(F.col("key").cast("string")).contains(ROUTER_FIELD), F.lit(False)
     )
@@ -312,19 +315,21 @@ def _source_table(head: Mapping[str, Column]) -> Column:
 
 
 def _is_key_right(contract: Contract) -> Column:
-    """Whether nothing is wrong with the record's key."""
+    """Whether the record's key has the columns of the stream's key; always true if the
+    stream is not mirrored."""
     if not contract.is_mirrored:
         return F.lit(True)
     return F.coalesce(are_of_key(F.col(KEY_NAMES), contract), F.lit(contract.names_key))
 
 
 def _move(contract: Contract) -> Column:
-    """`_lakesql_move`, where `with_moves` cannot make it of the record any more."""
+    """`_lakesql_move` for a feed in which one record becomes two changes, as
+    `with_moves` could not compute it from the record later; for others NULL."""
     return move(contract) if splits_updates(contract) else F.lit(None).cast(MOVE_TYPE)
 
 
 def _unsent(contract: Contract) -> Column:
-    """The columns that an update has not sent."""
+    """An array of the columns in `kept` that are missing in a change event."""
     texts = sent_texts(contract)
     return _names_where({name: is_unavailable(texts[name]) for name in contract.kept})
 
@@ -342,9 +347,9 @@ def _first(each: Iterator[Column]) -> Column:
 
 
 def _new_fields(contract: Contract) -> Column:
-    """What the event's schema says of columns and the stream does not know (`fields`),
-    and which of its columns the schema does not have (`gone`). NULL where the stream
-    knows all of it."""
+    """`_lakesql_new_fields` of a stream without declared columns: the columns that are
+    new or changed in the event's schema (`fields`), and the stream's columns that the
+    schema lacks (`gone`). NULL if the schema has nothing new."""
 
     kinds = F.col(EVENT)["kinds"]
     known = F.array(*map(F.lit, contract.schema_fields))
@@ -363,11 +368,11 @@ def _new_fields(contract: Contract) -> Column:
 
 
 def _absent(contract: Contract, found: _ReadChange) -> Column:
-    """Which declared columns a change does not have (`gone`), and which it has beside
-    them (`fields`).
+    """`_lakesql_new_fields` of a stream with declared columns: those that the record
+    lacks (`gone`), and the columns that it has besides the declared ones (`fields`).
 
-    NULL where it has all of them. Only what is NULL is looked for, by its name in the
-    whole text: a column of the row before the change is one of the row after it too.
+    NULL if it has all of them. Only columns that are NULL are searched for, by name in
+    the whole text, as a column in the row before the change is in the row after it too.
     """
     text, op = F.col("value").cast("string"), found.head["op"]
     names = [

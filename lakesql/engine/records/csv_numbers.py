@@ -1,8 +1,7 @@
-"""Numbers of CSV with other marks than a point before their fraction: 1.234,56,
-1'234.56.
+"""How CSV numbers with other marks than a decimal point are read: 1.234,56, 1'234.56.
 
-Such a number is read as a text, and becomes one that Spark takes for the same number,
-or for none: never for another.
+Such a number is read as a text, and rewritten to one that Spark takes for the same
+number, or for none: never for another.
 """
 
 from __future__ import annotations
@@ -16,23 +15,23 @@ from pyspark.sql import types as T
 from lakesql.records.formats.csv import Csv
 
 NO_NUMBER = "no number: "
-"""Stands before a text that is none by the marks of its stream, though it may be by
-others."""
+"""The prefix of a text that is no number by the marks of its stream, even if it is one
+by others."""
 
 _WORDS = r"[-+]?(?:NaN|Inf|Infinity)"
 
 
 def is_marked(kind: T.DataType, options: Csv) -> bool:
-    """Whether values of a type are numbers whose marks are the stream's own."""
+    """Whether the type is a number and the stream has configured marks of its own."""
     return options.has_marks and isinstance(kind, T.NumericType)
 
 
 def plain_number(text: Column, options: Csv) -> Column:
-    """The text of a number with a point before its fraction, and without marks between
-    thousands.
+    """The text of a number with a decimal point and without thousands marks; with the
+    prefix `NO_NUMBER` if it is none.
 
-    A number has such a mark between each three digits or nowhere, and does not begin
-    with a zero before one: 0.123 is a fraction that somebody has written with a point.
+    A number has a thousands mark at each group of three digits or at none, and never
+    after a single zero: 0.123 is a fraction that was written with a point.
     """
     mark, point = re.escape(options.thousands), re.escape(options.decimal)
     whole = rf"(?:[1-9][0-9]{{0,2}}(?:{mark}[0-9]{{3}})+|[0-9]+)" if mark else "[0-9]+"
@@ -48,8 +47,8 @@ def plain_number(text: Column, options: Csv) -> Column:
 
 
 def is_too_large(plain: Column, kind: T.DataType) -> Column:
-    """Whether a number became infinite because no double holds it: one that a word
-    calls infinite is."""
+    """Whether a number of digits became infinite because no double holds it; a word for
+    infinity does not count."""
     if not isinstance(kind, T.DoubleType | T.FloatType):
         return F.lit(False)
     return (F.abs(plain.try_cast(kind)) == F.lit(float("inf"))) & plain.rlike("[0-9]")

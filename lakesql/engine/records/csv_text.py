@@ -1,9 +1,8 @@
-"""How a CSV record's text becomes values: by position, or by the names of its file's
-header.
+"""How a CSV record becomes columns: by position, or by the names in its file's header.
 
-Spark's parser of CSV says nothing of a quote that is never closed. So a known value is
-put behind each record, and read as one more column: it is found where the record is
-whole. Line breaks outside quotes are looked for if there are any.
+Spark's CSV parser does not report a quote that is never closed. So a known value is
+appended to each record and read as one more column: it is found only if the record is
+whole. Line breaks outside quotes are checked for only if the text has any.
 """
 
 from __future__ import annotations
@@ -24,22 +23,23 @@ from lakesql.names import CORRUPT
 from lakesql.records.formats.csv import Csv
 
 TAIL = "_lakesql_tail"
-"""The column behind the last one: `TAIL_TEXT` where a record is whole."""
+"""The column after the last one: it is `TAIL_TEXT` if the record is whole."""
 
 TAIL_TEXT = "lakesql"
 
 
 @dataclass(frozen=True, slots=True)
 class CsvHeader:
-    """The header of some files whose columns are not those of the contract, in its
+    """The header of files whose columns are not the contract's, or are in another
     order.
 
-    `line` is the header as it stands in them, which is put before each of their
-    records, with a line break. `columns` are the contract's, by position, None where
-    the contract does not have one. `problem`: why no record below it can be read, in
-    words. `own` is the header of the files where `line` is another, '' where they have
-    none: it has the columns `folders` besides, whose values are put behind each record.
-    Of two values of a column the first that is not NULL counts.
+    `line` is the text that is put before each record of these files, with a line break:
+    their header, as written. `columns` are the contract's columns by position, None
+    where the contract has none. `problem` is why no record below it can be read, '' if
+    they can be. `folders` are columns whose values come from the files' folders and are
+    appended to each record; then `line` has their names too, and `own` is the files'
+    own header, '' if they have none. If a column has two values, the first that is not
+    NULL is taken.
     """
 
     line: str
@@ -50,20 +50,20 @@ class CsvHeader:
 
     @property
     def prefix(self) -> str:
-        """What a record of the files begins with."""
+        """The text with which each record of these files begins."""
         return f"{self.line}\n"
 
 
 def read_header(
     line: str, columns: Sequence[tuple[str, bool]], options: Csv
 ) -> CsvHeader | None:
-    """The header that a file's first record is; None where its columns are the
-    contract's, or it is a record itself.
+    """The header in a file's first line; None if its columns are the contract's, in the
+    same order, or if the line is a record.
 
-    `columns` are the contract's names, and whether each is a text. Names are compared
-    as SQL does, without the blanks around them. A line that names none of the columns
-    is a record where it may be one: where the contract has columns that are no text,
-    and a value of each may be what stands there.
+    `columns` are the contract's names, each with whether it is a text. Names are
+    compared as in SQL, without surrounding blanks. A line that names none of the
+    columns is a record if it may be one: the contract has columns that are no texts,
+    and the line may have a value for each.
     """
     found = [
         name.strip().lower() for name in _split(line.removeprefix("\ufeff"), options)
@@ -89,13 +89,13 @@ def read_header(
 
 
 FOLDER_MARK = "="
-"""What stands behind the names of columns whose values are those of a file's
+"""The suffix of a column's name in a header if its values are those of a file's
 folders."""
 
 
 def _marked(names: Sequence[str], wanted: Mapping[str, str]) -> tuple[str, ...]:
-    """The columns at the end of a header whose values were put behind the records of
-    its file."""
+    """The columns at the end of a header that have the suffix `FOLDER_MARK`, whose
+    values were appended to the records of the file."""
     marked: list[str] = []
     for name in reversed(names):
         column = wanted.get(name.removesuffix(FOLDER_MARK))
@@ -111,11 +111,11 @@ def with_folders(
     options: Csv,
     folders: tuple[str, ...],
 ) -> CsvHeader:
-    """The header of a file whose folders give these columns; `line` is its first
-    record, '' where it has none.
+    """The header of a file whose folders give these columns; `line` is its first line,
+    '' if the file is empty.
 
-    Without a header of its own, its records have the columns that the folders do not
-    give, or all, as many as the first has.
+    If the file has no header, its columns are all of the contract's if the first line
+    has as many values; else those that the folders do not give.
     """
     names = [name for name, _ in columns]
     header = read_header(line, columns, options) if options.header and line else None
@@ -146,7 +146,7 @@ def with_folders(
 
 
 def _written(name: str, options: Csv) -> str:
-    """A name as a header has it."""
+    """A name as it is written in a header."""
     quote = options.quote
     return (
         f"{quote}{name.replace(quote, (options.escape or quote) + quote)}{quote}"
@@ -173,8 +173,8 @@ def _may_be_record(
 
 
 def _split(line: str, options: Csv) -> list[str]:
-    """The values of a line. Python's reader knows delimiters and quotes of one
-    character."""
+    """The values of a line. Python's reader is used if delimiter and quote have one
+    character each; else the line is split at the delimiters."""
     if len(options.delimiter) != 1 or len(options.quote) != 1:
         return [value.strip(options.quote) for value in line.split(options.delimiter)]
     is_doubled = options.escape == options.quote
@@ -191,8 +191,8 @@ def _split(line: str, options: Csv) -> list[str]:
 def read_csv(
     text: Column, schema: T.StructType, options: Csv, headers: Sequence[CsvHeader]
 ) -> Column:
-    """What Spark reads of a CSV record, as a struct of `schema` with `TAIL` before its
-    last field, `CORRUPT`."""
+    """A CSV record parsed to a struct of `schema`, with `TAIL` before its last field,
+    `CORRUPT`."""
     found = _read(_without_line_end(text), schema, options)
     for header in headers:
         body = F.substring(text, len(header.prefix) + 1, 2**31 - 1)
@@ -226,8 +226,8 @@ def _read(text: Column, schema: T.StructType, options: Csv) -> Column:
 def _read_by_name(
     text: Column, schema: T.StructType, options: Csv, header: CsvHeader
 ) -> Column:
-    """The record as a struct of `schema`, and TAIL: a column that the header does not
-    have is NULL."""
+    """The record parsed by its header to a struct of `schema`, and `TAIL`. A column
+    that the header lacks is NULL."""
     kinds = {field.name: field.dataType for field in schema.fields}
     places: defaultdict[str, list[str]] = defaultdict(list)
     file_fields = []
@@ -251,12 +251,12 @@ def _read_by_name(
         ]
         return F.struct(*values, found[TAIL].alias(TAIL), found[corrupt].alias(corrupt))
 
-    # A lambda binds what was read, so that it is read once and not once per column.
+    # The lambda binds the parsed record, so that it is not parsed once per column.
     return F.transform(F.array(read), by_name)[0]
 
 
 def is_whole(row: Column) -> Column:
-    """Whether a record was read to its end, with every quote closed."""
+    """Whether a record was parsed to its end, with every quote closed."""
     return F.coalesce(row[TAIL] == TAIL_TEXT, F.lit(False))
 
 
@@ -273,13 +273,13 @@ def has_open_quote(text: Column, options: Csv) -> Column:
 
 
 def has_several_lines(text: Column, options: Csv) -> Column:
-    """Whether a record has a line break outside quotes that is not its end."""
+    """Whether a record has a line break outside quotes before its end."""
     unquoted = _without_quoted(text, options)
     return text.contains("\n") & _without_line_end(unquoted).contains("\n")
 
 
 def has_line_break(text: Column) -> Column:
-    """Whether a record has a line break that is not its end, in quotes or not."""
+    """Whether a record has a line break before its end, in quotes or not."""
     return _without_line_end(text).rlike(r"[\r\n]")
 
 
@@ -290,7 +290,8 @@ def _without_quoted(text: Column, options: Csv) -> Column:
 
 
 def quoted_pattern(options: Csv) -> str:
-    """What is in quotes, as a regular expression; or what is escaped outside them."""
+    """A regular expression for a text in quotes, or for an escaped character outside
+    quotes."""
     quote, escape = re.escape(options.quote), re.escape(options.escape)
     plain = (
         f"[^{quote}]|{quote}{quote}"
@@ -311,10 +312,10 @@ def _without_line_end(text: Column) -> Column:
 
 
 def is_record(text: Column, names: Sequence[str], options: Csv) -> Column:
-    """Whether a line is a record: not blank, not what Excel reads the delimiter from,
-    and with `header` not the names of the columns, in their order.
+    """Whether a line is a record: not blank, not Excel's line with the delimiter, and
+    with the option `header` not the names of the columns in their order.
 
-    Of one column a value may be blank.
+    If there is only one column, a line of blanks is a record.
     """
     found = F.rtrim(text) != "" if len(names) > 1 else _without_line_end(text) != ""
     found &= ~is_separator_line(text, options)
@@ -322,18 +323,18 @@ def is_record(text: Column, names: Sequence[str], options: Csv) -> Column:
 
 
 SEPARATOR_LINE = re.compile(r"(?i)\ufeff?sep=.\r?\n?")
-"""The first line of a file, by which Excel knows its delimiter."""
+"""The first line of a file that tells Excel its delimiter."""
 
 
 def is_separator_line(text: Column, options: Csv) -> Column:
-    """Whether a line says nothing but the delimiter of its file, as `sep=;` does."""
+    """Whether a line only declares the delimiter of its file, as `sep=;` does."""
     line = F.lower(F.rtrim(F.ltrim(text, F.lit("\ufeff")), F.lit("\r\n")))
     return F.coalesce(line == f"sep={options.delimiter.lower()}", F.lit(False))
 
 
 def _is_header(text: Column, names: Sequence[str], options: Csv) -> Column:
-    """Whether a line has the names of the columns, in their order: quoted or not, in
-    any case, with spaces around."""
+    """Whether a line has the names of the columns in their order: quoted or not, in any
+    case, with blanks around them."""
     fields = [
         T.StructField(f"c{number}", T.StringType()) for number in range(len(names))
     ]
@@ -344,7 +345,7 @@ def _is_header(text: Column, names: Sequence[str], options: Csv) -> Column:
         F.lower(F.trim(found[f.name])) == name.strip().lower()
         for f, name in zip(fields, names, strict=True)
     ]
-    # most lines are not read for it
+    # so that most lines are not parsed for it
     is_likely = F.lower(plain).contains(names[0].strip().lower())
     return F.coalesce(
         F.when(is_likely, all_of((found[CORRUPT].isNull(), *same))), F.lit(False)
@@ -352,7 +353,7 @@ def _is_header(text: Column, names: Sequence[str], options: Csv) -> Column:
 
 
 def split_lines(text: Column, options: Csv) -> Column:
-    r"""The records of a text, which has line breaks of `\r` alone between them."""
+    r"""The records of a text in which line breaks are `\r` alone."""
     quote = options.quote
     plain = f"[^{re.escape(quote)}\\r]" if quote else r"[^\r]"
     choices = (

@@ -1,8 +1,6 @@
-"""Debezium's events: `{"before": …, "after": …, "op": …, "ts_ms": …, "source": {…},
-"transaction": {…}}`, with or without a schema around them (`{"schema": …, "payload":
-…}`). And which table of a database a change is of, by its `source`, and whether that is
-one whose changes a stream takes.
-"""
+"""How Debezium's events are parsed, and which database table each is of: `{"before": …,
+"after": …, "op": …, "ts_ms": …, "source": {…}, "transaction": {…}}`, with or without a
+schema around them (`{"schema": …, "payload": …}`)."""
 
 from __future__ import annotations
 
@@ -42,11 +40,11 @@ HEAD = (
     T.StructField("source", SOURCE),
     T.StructField("transaction", TRANSACTION),
 )
-"""What an event has besides its rows."""
+"""The fields of an event besides its rows."""
 
 HEAD_TEXTS = tuple(T.StructField(field.name, as_text(field.dataType)) for field in HEAD)
-"""The same as it is read: its numbers may be JSON's, or texts (`"total_order": "3"`),
-as some converters write them."""
+"""The same fields as they are parsed: numbers may be JSON's, or texts (`"total_order":
+"3"`), as some converters write them."""
 
 _PARAMETERS = {"scale": "scale", "precision": "connect.decimal.precision"}
 _KIND = T.StructType(
@@ -63,35 +61,36 @@ _KIND = _KIND.add(
     ),
 )
 KINDS = T.MapType(T.StringType(), _KIND)
-"""Of the schema beside an event, what says how values are written, by column."""
+"""The type of `kinds`: for each column, the parts of the schema beside the event that
+give the encoding of its values."""
 
 _SIDE = T.StructType().add("field", "string").add("fields", T.ArrayType(_KIND))
 _SCHEMA = T.StructType().add("fields", T.ArrayType(_SIDE))
 
 Head = Column | Mapping[str, Column]
-"""The fields of `HEAD`, by their names."""
+"""The fields of `HEAD`, by name."""
 
 OPS = ("c", "u", "r", "d", "t")
-"""What the `op` of an event is that says something of rows."""
+"""The values of an event's `op` that concern rows."""
 
 READ = "_lakesql_read"
-"""What stands in a record, as its envelope has it."""
+"""The column with the record as parsed for its envelope."""
 
 
 def typed_head(read: Head) -> dict[str, Column]:
-    """What an event has besides its rows, read as `HEAD_TEXTS`, in the types of
-    `HEAD`."""
+    """The fields of `HEAD` in their types, from those parsed as `HEAD_TEXTS`."""
     return {field.name: read[field.name].try_cast(field.dataType) for field in HEAD}
 
 
 def debezium_event(
     row: T.StructType, deletes_by_key: bool
 ) -> tuple[list[dict[str, Column]], Column]:
-    """The event, or the one in the `payload` where a schema stands beside it; before it
-    what is to be read first.
+    """The stages to parse first, and over these the event; if a schema stands beside
+    it, the one in `payload`.
 
-    NULL where there is none. Its field `kinds` is what the schema says of the columns
-    of the row after the change, by their names.
+    The event is NULL if the record holds none. Its field `kinds` is what the schema
+    declares for the columns of the row after the change, by name. If `deletes_by_key`,
+    a record without a value is a delete.
     """
     fields = [*(T.StructField(name, row) for name in ("after", "before")), *HEAD_TEXTS]
     added = [
@@ -116,9 +115,9 @@ def debezium_event(
 
 
 def with_source(raw: DataFrame) -> DataFrame:
-    """Raw records with `_lakesql_read`: the `source` of the event in each, as
-    `debezium_event` would find it, of which no more is read. NULL where there is
-    none."""
+    """The raw records with `_lakesql_read`: the `source` of each event, as
+    `debezium_event` would find it, without parsing the rest. NULL if the record holds
+    no event."""
     objects = [
         T.StructField(name, T.StructType([]))
         for name in ("after", "before", "transaction")
@@ -135,7 +134,7 @@ def with_source(raw: DataFrame) -> DataFrame:
         T.StructField("source", source),
     ]
     added = [
-        # whole, as what does not fit makes a bad record of it
+        # in full, as a schema that does not fit makes the record a bad one
         T.StructField("schema", _SCHEMA),
         T.StructField("payload", T.StructType(event)),
         T.StructField(CORRUPT, T.StringType()),
@@ -151,18 +150,18 @@ def with_source(raw: DataFrame) -> DataFrame:
 
 
 def _of_event(name: str) -> Column:
-    """A field of the event that was read, or of the one in its `payload`."""
+    """A field of the parsed event, or of the one in its `payload`."""
     found = F.col(READ)
     return F.when(found["op"].isNull(), found["payload"][name]).otherwise(found[name])
 
 
 def by_name(fields: Column) -> Column:
-    """The fields of a schema as `KINDS`: those that have a name, the first one of
-    each."""
+    """The fields of a schema as `KINDS`: those that have a name; of several with one
+    name, the first."""
 
     def named(names: Column) -> Column:
         are_apart = F.size(F.array_distinct(F.array_compact(names))) == F.size(names)
-        # Of a name that is NULL the place is NULL.
+        # the position of a name that is NULL is NULL
         first = F.filter(
             fields, lambda it, place: F.array_position(names, it["field"]) == place + 1
         )
@@ -183,7 +182,7 @@ def compact(*values: Column) -> Column:
 
 
 def kind_text(kind: Column) -> Column:
-    """The text of the `FieldSchema` that a value of `KINDS` is."""
+    """The text of the `FieldSchema` for a value of `KINDS`."""
     parts = (
         kind["parameters"][_PARAMETERS[part]] if part in _PARAMETERS else kind[part]
         for part in FIELD_PARTS
@@ -192,7 +191,7 @@ def kind_text(kind: Column) -> Column:
 
 
 def field_kind(field: FieldSchema) -> dict[str, object]:
-    """The JSON of the value of `KINDS` of which this is the `FieldSchema`."""
+    """The JSON of the value of `KINDS` for this `FieldSchema`."""
     said = {part: getattr(field, part) for part in FIELD_PARTS if getattr(field, part)}
     parameters = {
         _PARAMETERS[part]: said.pop(part) for part in _PARAMETERS if part in said
@@ -201,7 +200,7 @@ def field_kind(field: FieldSchema) -> dict[str, object]:
 
 
 def debezium_field(event: Head, name: str) -> Column:
-    """A field of `_change` but for `op` and `before`."""
+    """A field of `_change`, except `op` and `before`."""
     source, transaction = event["source"], event["transaction"]
     match name:
         case "ts":
@@ -219,17 +218,17 @@ def debezium_field(event: Head, name: str) -> Column:
 
 
 def is_read_by_snapshot(event: Head) -> Column:
-    """Whether the event is a row that a snapshot has read, and no change."""
+    """Whether the event is a row that a snapshot has read, and not a change."""
     is_said = (event["source"]["snapshot"] != "false") & event["op"].isin("c", "u")
     return (event["op"] == "r") | F.coalesce(is_said, F.lit(False))
 
 
 def place_of(event: Head, is_late: bool) -> Column:
-    """The place of an event among the changes of its row, to be compared as
-    `compile/log_positions.py` does.
+    """The position of an event, comparable with those of other changes of its row as in
+    `compile/log_positions.py`.
 
-    NULL where a change has none. Where it `is_late`, what it came after is not known,
-    and a row that a snapshot has read replaces nothing.
+    NULL if a change has none. `is_late`: it is unknown what precedes the event (a
+    replayed dead letter), so that a row read by a snapshot must not replace anything.
     """
     position = debezium_field(event, "position")
     own = F.coalesce(position, F.array().cast("array<bigint>"))
@@ -243,13 +242,13 @@ def place_of(event: Head, is_late: bool) -> Column:
 
 
 def _position(source: Column, transaction: Column) -> Column:
-    """The place in the database's log, as numbers: file 10 comes after file 9.
+    """The position in the database's log, as numbers: file 10 comes after file 9.
 
     Postgres: the log's position, then the order in the transaction. MySQL and MariaDB:
     the number of the log's file, the position and the row in it. SQL Server and Db2:
-    the place of the commit, that of the change, and the number of the event. Oracle:
-    the number of the commit (of a snapshot, its own), that of the change, and the place
-    in the redo log.
+    the position of the commit, that of the change, and the number of the event. Oracle:
+    the number of the commit (of a snapshot, its own), that of the change, and the
+    position in the redo log.
     """
     number = F.regexp_extract(source["file"], r"([0-9]+)$", 1).try_cast("bigint")
     commit = F.regexp_extract(source["commit_scn"], r"^([0-9]+)", 1).try_cast("bigint")
@@ -276,8 +275,8 @@ def _position(source: Column, transaction: Column) -> Column:
 
 
 def _numbers(place: Column) -> Column:
-    """The numbers of a place such as `00000027:00000ac0:0002`, in hexadecimal digits,
-    or of one decimal number."""
+    """The numbers of a position such as `00000027:00000ac0:0002`, in hexadecimal
+    digits, or of one decimal number."""
     parts = F.split(F.trim(place), "[:.]")
     hexadecimal = F.transform(
         parts, lambda part: F.conv(part, 16, 10).try_cast("bigint")
@@ -288,14 +287,14 @@ def _numbers(place: Column) -> Column:
 
 
 def table_of(source: Column) -> Column:
-    """The name of the table, of MongoDB's collection; NULL where the event says
-    none."""
+    """The name of the event's table, or of MongoDB's collection; NULL if the event
+    names none."""
     return F.coalesce(source["table"], source["collection"])
 
 
 def full_name(source: Column) -> Column:
-    """The table with its schema and its database, as far as the event says them; NULL
-    where it names no table."""
+    """The name of the event's table with its schema and its database, if the event
+    names them; NULL if it names no table."""
     table = table_of(source)
     return F.when(
         table.isNotNull(), F.concat_ws(".", source["db"], source["schema"], table)
@@ -303,11 +302,11 @@ def full_name(source: Column) -> Column:
 
 
 def is_of(source: Column, tables: Sequence[str]) -> Column:
-    """Whether the event is of one of these tables; NULL where it names none.
+    """Whether the event is of one of these tables; NULL if it names none.
 
-    Each is `schema.table` or `database.schema.table`. The database is asked in the
-    place of a schema where there is no schema, as in MySQL and MongoDB. `*` stands for
-    any characters.
+    Each is `schema.table` or `database.schema.table`. Where databases have no schemas,
+    as in MySQL and MongoDB, the database takes the place of the schema. `*` matches any
+    characters.
     """
     parts = _parts(source)
     return F.when(
@@ -317,9 +316,9 @@ def is_of(source: Column, tables: Sequence[str]) -> Column:
 
 
 def which_of(source: Column, tables: Sequence[str]) -> Column:
-    """Which of these tables, of which none has a `*`, the event is of, as `is_of` asks
-    it of each; '' of none. NULL where it names no table, or where two of them may be
-    meant."""
+    """The name in `tables` that the event's table has (as in `is_of`, but without `*`);
+    '' if it is none of them. NULL if the event names no table, or if it fits two of the
+    names."""
     short, whole = _names(_parts(source))
     is_short, is_whole = short.isin([*tables]), whole.isin([*tables])
     is_both = is_short & is_whole & (short != whole)
@@ -334,13 +333,14 @@ def _parts(source: Column) -> tuple[Column, Column, Column]:
 
 
 def _names(parts: Sequence[Column]) -> tuple[Column, Column]:
-    """What a table may be called: `schema.table`, or with the database before it."""
+    """The two names of a table: `schema.table`, and the same with the database before
+    it."""
     return F.concat_ws(".", *parts[-2:]), F.concat_ws(".", *parts)
 
 
 def _fits(parts: Sequence[Column], table: str) -> Column:
-    """Whether the last parts of a name are those of a table. The parts of a name
-    without `*` may have dots."""
+    """Whether the last parts of a name match those of `table`. Without `*` the texts
+    are compared as a whole, so that the parts of a name may have dots."""
     if "*" not in table:
         short, whole = _names(parts)
         return (short == table) | (whole == table)

@@ -1,5 +1,5 @@
-"""Flat records of Debezium's ExtractNewRecordState: the row itself, with what happened
-in fields of their own."""
+"""How flat records of Debezium's ExtractNewRecordState are parsed: each is the row
+itself, with the metadata of the change in additional fields."""
 
 from __future__ import annotations
 
@@ -23,26 +23,28 @@ _ADDED = {
     **{each.name: (f"source_{each.name}", each.name) for each in SOURCE.fields},
     "total_order": ("transaction_total_order", "total_order"),
 }
-"""What the connector's `add.fields` may call what happened, behind its prefix."""
+"""The names that the connector's `add.fields` can give to each metadata field, without
+the prefix."""
 
 _DELETED = "__deleted"
-"""Whether a record is a delete: this name has no other prefix."""
+"""The field that marks a record as a delete; its prefix is fixed."""
 
 FIRST_PREFIX, SECOND_PREFIX = "__", "_"
-"""Before the names of `add.fields`, unless the stream says another: the usual one, and
-one that many say instead. A record whose field `_op` is no `op` has nothing that begins
-with the second."""
+"""The prefixes of the names of `add.fields` if the stream configures none: the default
+one, and one that is common too. The second counts only in records whose field `_op` is
+a valid `op`."""
 
 
 def flat_event(
     row: T.StructType, prefix: str | None
 ) -> tuple[list[dict[str, Column]], Column]:
-    """A flat record as an event of Debezium's, and before it what is to be read first.
+    """The stages to parse first, and over these a flat record as an event in Debezium's
+    form.
 
-    `prefix` stands before the names of what happened, None where the stream does not
-    say which. A record without a value is a delete, whose row is the record's key. One
-    that says nothing of what happened was inserted or updated. Where a schema stands
-    beside it, `kinds` is that.
+    `prefix` is that of the metadata fields, None if the stream does not configure it. A
+    record without a value is a delete, whose row is the record's key. A record without
+    metadata is an insert or an update. If a schema stands beside the row, `kinds` is
+    taken from it.
     """
     own = {name.lower() for name in row.names}
     prefixes = [FIRST_PREFIX, SECOND_PREFIX] if prefix is None else [prefix]
@@ -64,8 +66,8 @@ def flat_event(
     found = F.col(READ)
 
     def said(name: str) -> Column:
-        """What the record says under one of the names; a column that the contract has
-        is the row's own."""
+        """The value of a metadata field under any of its names; a name that the
+        contract has as a column belongs to the row."""
         first, *others = prefixes
         values = [found[first + word] for word in _ADDED[name]]
         for second in others:
@@ -112,11 +114,10 @@ def flat_event(
 
 
 def is_added(name: Column, prefix: str | None) -> Column:
-    """Whether a field of a flat record says what happened: it has a name of
-    `add.fields`, or of the transform's own.
+    """Whether a field of a flat record is metadata: its name is one of `add.fields`, or
+    the transform's own.
 
-    Where the stream does not say what stands before those, each of the usual prefixes
-    may.
+    If the stream configures no prefix, the usual ones are accepted.
     """
     prefixes = [FIRST_PREFIX, SECOND_PREFIX] if prefix is None else [prefix]
     words = dict.fromkeys(word for each in _ADDED.values() for word in each)
@@ -127,7 +128,7 @@ def is_added(name: Column, prefix: str | None) -> Column:
 
 
 def flat_text() -> Column:
-    """The text of the row, which is the `payload` where a schema stands beside it."""
+    """The text of the row, which is in `payload` if a schema stands beside it."""
     text = F.col("value").cast("string")
     return F.when(has_schema(), F.get_json_object(text, "$.payload")).otherwise(text)
 
@@ -143,8 +144,8 @@ def _kinds() -> Column:
 
 
 def _schema_fields() -> Column:
-    """The fields of the schema beside a row. Most rows have none, and are not searched
-    for it."""
+    """The fields of the schema beside a row, as JSON; NULL if there is none. Most rows
+    have none, and their text is not parsed for it."""
     text = F.col("value").cast("string")
     return F.when(
         text.contains('"payload"'), F.get_json_object(text, "$.schema.fields")

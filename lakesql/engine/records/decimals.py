@@ -14,8 +14,8 @@ MAX_DIGITS = 38
 
 
 def is_exact(text: Column, scale: int) -> Column:
-    """Whether the text is a number in digits, of which a decimal of this scale loses
-    none."""
+    """Whether the text is a number in digits that a decimal of this scale holds without
+    losing any of them."""
     digits = r"\p{Nd}"
     # Most texts are so: the others have white space, an exponent or too many digits.
     is_plain = text.rlike(rf"^[-+]?{digits}*(?:\.{digits}{{0,{scale}}}0*)?$")
@@ -38,7 +38,7 @@ def is_exact(text: Column, scale: int) -> Column:
 
 
 def is_literal_of_java(text: Column) -> Column:
-    """Whether the text is a double as Java's source code has it, and nobody else's:
+    """Whether the text is a double in a notation that only Java's source code has:
     `1d`, `1.5F`, `0x1p3`."""
     return text.rlike(r"(?i)^\s*[-+]?(?:0x|[0-9.]+(?:e[-+]?[0-9]+)?[df]\s*$)")
 
@@ -49,12 +49,12 @@ def has_digits(text: Column) -> Column:
 
 
 def wider(wanted: T.DecimalType) -> T.DecimalType:
-    """The decimal of as many digits before the point, and of as many behind it as there
-    may be."""
+    """The decimal type with as many digits before the point as this one, and as many
+    after it as possible."""
     return T.DecimalType(MAX_DIGITS, MAX_DIGITS - wanted.precision + wanted.scale)
 
 
 def too_long(scale: int) -> str:
-    """What a JSON number looks like that may have more digits behind the point than
-    this, as a regular expression."""
+    """A regular expression for a JSON number that may have more digits after the point
+    than this scale."""
     return rf"\.[0-9]{{{scale + 1},}}|[0-9.][eE]-[0-9]"

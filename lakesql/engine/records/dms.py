@@ -1,7 +1,7 @@
-"""The records of AWS DMS: `{"data": {…}, "metadata": {…}}`, or flat ones, which are the
-row with a column `Op`.
+"""How the records of AWS DMS are parsed: `{"data": {…}, "metadata": {…}}`, or flat
+ones, which are the row with a column `Op`.
 
-Which fields `metadata` has, and that a record of the type `control` tells of a table:
+The fields of `metadata`, and the records of type `control`, which concern a table:
 "Using Apache Kafka as a target" in the user guide of AWS DMS.
 """
 
@@ -28,10 +28,12 @@ _FLAT = "_lakesql_flat"
 def dms_event(
     row: T.StructType, deletes_by_key: bool
 ) -> tuple[list[dict[str, Column]], Column]:
-    """A record as an event of Debezium's, and before it what is to be read first.
+    """The stages to parse first, and over these a record as an event in Debezium's
+    form.
 
-    What is said of tables has the op `m`. A record without `metadata` is flat, and says
-    no table.
+    A record about a table has the op `m`, except a truncate. A record without
+    `metadata` is flat, and names no table. If `deletes_by_key`, a record without a
+    value is a delete.
     """
     text, found, flat = F.col("value").cast("string"), F.col(READ), F.col(_FLAT)
     metadata = T.StructType([T.StructField(name, T.StringType()) for name in _METADATA])
@@ -55,8 +57,8 @@ def dms_event(
 
 
 def is_flat_op(name: Column) -> Column:
-    """Whether a field beside those of the row is that of a flat record which says what
-    happened."""
+    """Whether a field is the one with the operation in a flat record, and no column of
+    the row."""
     return name == "Op"
 
 
@@ -119,8 +121,8 @@ def _native(found: Column) -> Column:
 
 
 def _flat(found: Column, row: T.StructType, deletes_by_key: bool) -> Column:
-    """The row before an update stands nowhere, and neither does when and where it was
-    made."""
+    """The event of a flat record, which has neither the row before an update nor the
+    time and position of the change."""
     op = _mapped(
         F.get_json_object(F.col("value").cast("string"), "$.Op"), _FLAT_OPS, "Op "
     )
@@ -158,8 +160,8 @@ def _event(
 
 
 def _mapped(word: Column, ops: dict[str, str], what: str) -> Column:
-    """The op that a word stands for; what no op is where it is another word, and NULL
-    where there is none."""
+    """The op for a word; for an unknown word a text that is no op, and NULL if the word
+    is NULL."""
     found = F.concat(F.lit(what), word)
     for name, op in ops.items():
         found = F.when(word == name, F.lit(op)).otherwise(found)

@@ -1,4 +1,4 @@
-"""Records' text in another encoding than UTF-8, as Spark reads it."""
+"""How the text of records in another encoding than UTF-8 is converted."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from lakesql.stream.text_encoding import UTF_8, characters
 
 
 def encoded(text: Column, encoding: str) -> Column:
-    """A text as bytes of an encoding of one byte a character, with `?` for a character
-    that it does not have; or of UTF-8."""
+    """The text as bytes in a single-byte encoding, with `?` for a character that it
+    does not have; or in UTF-8."""
     if encoding == UTF_8:
         return F.encode(text, "UTF-8")
     plain, own = characters("iso8859-1"), characters(encoding)
@@ -30,10 +30,10 @@ def encoded(text: Column, encoding: str) -> Column:
 
 
 def decoded(value: Column, encoding: str) -> Column:
-    """The bytes of a text in an encoding of one byte a character, in UTF-8.
+    """The bytes of a text in a single-byte encoding, converted to UTF-8.
 
-    Spark decodes ISO 8859-1 alone of these encodings, in which each byte is the
-    character of its number.
+    Of these encodings Spark decodes only ISO 8859-1, in which each byte is the
+    character with that number.
     """
     text = F.decode(value, "ISO-8859-1")
     plain = characters("iso8859-1")

@@ -1,7 +1,7 @@
-"""The events of change feeds, whatever wraps them: which row changed, how, and what
-`_change` offers.
+"""The events of change feeds, whichever envelope they have: which row changed, how, and
+the fields of `_change`.
 
-A further envelope is a file with its event, and a case in each function here.
+A new envelope needs a file for its events, and a case in each function here.
 """
 
 from __future__ import annotations
@@ -55,32 +55,32 @@ from lakesql.stream.feed_schema import parse_field
 from lakesql.stream.stream import Envelope
 
 EVENT = "_lakesql_event"
-"""A struct of `op`, the rows `after` and `before` as texts, `kinds` (what a schema
-beside the event says of the columns), and what its envelope has besides. NULL where a
-record holds no event."""
+"""The column with the parsed event: a struct of `op`, the rows `after` and `before` as
+texts, `kinds` (what a schema beside the event declares for the columns), and the other
+fields of its envelope. NULL if the record holds no event."""
 
 TEXTS = "_lakesql_row_texts"
-"""The row with one text for each column, where a column is an array, a struct or a
-map."""
+"""The column with the row as one text for each column, if a column is an array, a
+struct or a map."""
 
 ROW_KINDS = "_lakesql_kinds"
-"""What a schema says of the columns of the row: the key's own, where the row is read of
-that."""
+"""The column with what a schema declares for the columns of the row; if the row is read
+from the key, the schema beside the key."""
 
 BEFORE = "_lakesql_before"
-"""The row before the change, as texts."""
+"""The column with the row before the change, as texts."""
 
 VALUES, BEFORE_VALUES = "_lakesql_values", "_lakesql_before_values"
-"""Both rows as values of the contract's types."""
+"""The columns with the row after and the row before the change, as values of the
+contract's types."""
 
 
 def read_event(contract: Contract, has_before: bool) -> list[dict[str, Column]]:
-    """The columns that reading adds, in stages: the event, and the rows after and
-    before.
+    """The columns that parsing an event adds, in stages: the event, and the rows after
+    and before the change, first as texts, then as values.
 
-    Of both rows first the texts, then the values. `_lakesql_row` is the row after the
-    change; of a delete it is the one before it, or the key. The values of the row
-    before are read where it `has_before`.
+    `_lakesql_row` is the row after the change; for a delete it is the one before it, or
+    the key. The values of the row before the change are read only if `has_before`.
     """
     texts = row_texts(contract)
     written = F.col("key").cast("string")
@@ -131,19 +131,19 @@ def read_event(contract: Contract, has_before: bool) -> list[dict[str, Column]]:
 
 
 DOCUMENT_ID = "_id"
-"""What a document of MongoDB calls its key. The key of its record calls it `id`."""
+"""The name of the key in a document of MongoDB. The key of its record has the name `id`
+instead."""
 
 
 def has_documents(contract: Contract) -> bool:
-    """Whether the rows are documents of MongoDB, as its ExtractNewDocumentState makes
-    them."""
+    """Whether the rows are MongoDB documents, flattened by ExtractNewDocumentState."""
     return contract.envelope == "debezium_flat" and [*contract.key] == [DOCUMENT_ID]
 
 
 def _bare_key(contract: Contract) -> Column:
-    """The text of a key beside which no schema of its columns stands. One that is no
-    object, as `ExtractField` leaves it, is the value of the one column of the stream's
-    key; but no array, and no `Struct` that was written as a text."""
+    """The text of a key without a schema beside it, as a JSON object. A key that is no
+    object, as `ExtractField` leaves it, becomes the value of the one column of the
+    stream's key; except an array, and a `Struct` that was written as a text."""
     key, columns = (
         F.col("key").cast("string"),
         [each for each in contract.columns if each.name in contract.key],
@@ -154,9 +154,9 @@ def _bare_key(contract: Contract) -> Column:
 
 
 def _known_kinds(contract: Contract) -> list[Column]:
-    """What the stream knows of its columns, for a key beside which no schema stands;
-    nothing of a column that was written in several ways, as nobody knows in which of
-    them the key is."""
+    """`kinds` as the stream knows them, for a key without a schema beside it; at most
+    one column. A table column that is known in several encodings is left out, as it is
+    unknown which one the key has."""
     written = {
         (it.field, it.name, it.scale): it
         for it in map(parse_field, contract.schema_fields)
@@ -187,15 +187,15 @@ def _event(
 
 
 def _event_of_tables(contract: Contract) -> Column:
-    """The event, which is a message where it is of another table than those whose
-    changes are taken."""
+    """The event, with the op `m` (a message, which is ignored) if it is of a table that
+    the stream does not read."""
     event = F.col(EVENT)
     is_other = F.coalesce(~is_of(event["source"], contract.source_table), F.lit(False))
     return event.withField("op", F.when(is_other, F.lit("m")).otherwise(event["op"]))
 
 
 def _event_as_written(contract: Contract) -> Column:
-    """The event, with the values of its rows as they stand in the record."""
+    """The event, with the record's own spelling of the values in its rows."""
     event, record = F.col(EVENT), F.col("value").cast("string")
     for side in ("after", "before"):
         written = row_as_written(
@@ -206,7 +206,7 @@ def _event_as_written(contract: Contract) -> Column:
 
 
 def _side_text(envelope: Envelope, side: Literal["after", "before"]) -> Column:
-    """The text of the row after a change, or of the one before it."""
+    """The JSON text of the row after a change, or of the one before it."""
     text = F.col("value").cast("string")
     match envelope:
         case "debezium":
@@ -245,22 +245,23 @@ NO_EVENT: Mapping[Envelope, str] = {
     "debezium_flat": "no JSON object",
     "dms": "no JSON object with DMS's `metadata` or an `Op`",
 }
-"""What is wrong with a record that holds no event."""
+"""The text about a record that holds no event, by envelope."""
 
 
 def sent_texts(contract: Contract) -> Column:
-    """The row with one text for each column, as it stands in the record."""
+    """The row as the record has it: one text for each column."""
     return F.col(TEXTS if has_nested(contract) else ROW)
 
 
 def op_of() -> Column:
-    """What happened: `c`, `u`, `d`, `r` or `t`; anything else is no change."""
+    """The operation of the event: `c`, `u`, `d`, `r` or `t`; anything else is no
+    change."""
     return F.col(EVENT)["op"]
 
 
 def is_ignored(contract: Contract) -> Column:
-    """Whether a record is no change: a message, what DMS says of tables, or a tombstone
-    that deletes nothing."""
+    """Whether a record is no change: a message, a record of DMS about a table, or a
+    tombstone that deletes nothing."""
     is_message = F.coalesce(op_of() == "m", F.lit(False))
     if contract.envelope != "debezium" or takes_tombstones(contract):
         return is_message
@@ -269,11 +270,11 @@ def is_ignored(contract: Contract) -> Column:
 
 def takes_tombstones(contract: Contract) -> bool:
     """Whether a record without a value deletes the row of its key, unless it follows a
-    delete of that.
+    delete of that row.
 
-    It has nothing but the key: a column of the feed cannot order it, and where changes
-    of some tables are taken, nobody knows whose it is. Of a dead letter nobody knows
-    what it follows.
+    Such a record has nothing but the key: a column of the row cannot order it, and it
+    does not name its table, if the stream reads those of some tables. For a replayed
+    dead letter it is unknown what it follows.
     """
     if contract.source_table and contract.envelope != "dms":
         return False
@@ -282,24 +283,24 @@ def takes_tombstones(contract: Contract) -> bool:
 
 
 def is_document() -> Column:
-    """Whether an event of Debezium's is one of MongoDB's, which has the row as the text
-    of a document."""
+    """Whether an event is one of Debezium's MongoDB connector, which has the row as the
+    text of a document."""
     text = F.col("value").cast("string")
     paths = ("$.source.connector", "$.payload.source.connector")
     said = (F.get_json_object(text, path) for path in paths)
-    # Most feeds are not searched for it.
+    # the text of most feeds is not parsed for it
     return F.coalesce(
         F.when(text.contains('"mongodb"'), F.coalesce(*said) == "mongodb"), F.lit(False)
     )
 
 
 def change_field(name: str, event: Head, contract: Contract) -> Column:
-    """A field of `_change`. Where rows are mirrored, each has a place among the changes
-    of its row."""
+    """A field of `_change`. If rows are mirrored, `position` also orders what snapshots
+    have read, and tombstones."""
     match name:
         case "position" if takes_tombstones(contract):
-            # Older than each change that follows it, and newer than all that came
-            # before it.
+            # A tombstone sorts before each change that follows it, and after all that
+            # precede it.
             behind_all = F.array(F.lit(READ_BY_SNAPSHOT).cast("bigint"))
             return F.when(F.col("value").isNull(), behind_all).otherwise(
                 place_of(event, False)
@@ -340,12 +341,12 @@ _ROW_TEXT = "_lakesql_row_text"
 
 
 def unknown_fields_of(op: Column, contract: Contract) -> list[dict[str, Column]]:
-    """`_lakesql_unknown_fields`, in stages: of the row after a change the fields that
-    are no columns, where the record says what happened in none of them; NULL where
-    there are none, and of changes without such a row.
+    """The stages that add `_lakesql_unknown_fields`: the fields of the row after a
+    change that are no columns and no metadata of the envelope; NULL if there are none,
+    or the change has no such row.
 
-    The row is looked for in the record's text only where a cheaper look at its names
-    finds others.
+    The row's text is extracted from the record only if a cheaper look at its names
+    finds other ones.
     """
     known = columns_of(contract)
     names = F.array(*(F.lit(name) for name in known.names)).cast("array<string>")
@@ -373,7 +374,7 @@ def unknown_fields_of(op: Column, contract: Contract) -> list[dict[str, Column]]
 
 
 def _says_what_happened(name: Column, contract: Contract) -> Column:
-    """Whether a field beside those of the row is the envelope's own."""
+    """Whether a field beside those of the row is metadata of the envelope."""
     match contract.envelope:
         case "debezium_flat":
             return is_added(name, contract.add_fields_prefix)

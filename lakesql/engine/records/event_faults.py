@@ -1,5 +1,5 @@
-"""What is wrong with a change event: all that may be, each as the reason of a dead
-letter and what is said of it."""
+"""What can be wrong with a change event: each fault as the reason and the detail of a
+dead letter."""
 
 from __future__ import annotations
 
@@ -47,30 +47,30 @@ from lakesql.engine.records.times import infinite
 from lakesql.names import CHANGE, REQUIRED_MISSING, ROW, SEQUENCE_MISSING, UNPARSABLE
 
 KEY_NAMES = "_lakesql_key_names"
-"""The column of the judged records with what `key_names` answers, of a feed that is
-mirrored."""
+"""The column with the result of `key_names`, if the feed is mirrored."""
 
 _WITH_ROW = ("c", "u", "r")
-"""The operations after which there is a row."""
+"""The operations after which the row exists."""
 
 _OF_ROW = (*_WITH_ROW, "d")
-"""The operations that are of one row."""
+"""The operations that concern one row."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventFault:
-    """One thing that makes an event bad: the reason and the detail, both NULL where it
-    does not hold."""
+    """One thing that can make an event bad: the reason and the detail, both NULL if it
+    does not."""
 
     reason: Column
     detail: Column
 
 
 def find_faults(contract: Contract, is_moved: Column) -> Iterator[EventFault]:
-    """All that may be wrong with an event, in the order in which it is asked: the first
-    that holds is its reason.
+    """All faults that an event can have, in the order in which they are checked: the
+    first that applies gives the reason.
 
-    A row that `is_moved` from another key may lack what that one's row has.
+    `is_moved` tells whether the record is part of a key change: its insert may lack the
+    values that the row of the old key has.
     """
     yield from _event_faults(contract)
     yield from _row_faults()
@@ -102,8 +102,8 @@ def _fault(holds: Column, reason: str, detail: Column | str) -> EventFault:
 
 
 def _event_faults(contract: Contract) -> Iterator[EventFault]:
-    """Whether the record is a change event, and names its table where the stream takes
-    those of one."""
+    """The faults of the record as a whole: that it is no change event, or does not name
+    its table although the stream reads only some."""
     op, is_record = op_of(), ~is_ignored(contract)
     if contract.schemas is not None:
         yield _fault(F.col(MISREAD).isNotNull(), UNPARSABLE, F.col(MISREAD))
@@ -156,7 +156,8 @@ def _row_faults() -> Iterator[EventFault]:
 
 
 def _key_faults(contract: Contract) -> Iterator[EventFault]:
-    """Whether the record's key has the columns that the stream says."""
+    """The faults of the record's key: it has other columns than the stream's key, or it
+    is missing and the stream needs it."""
     is_of_row, names = op_of().isin(*_OF_ROW), F.col(KEY_NAMES)
     said = F.concat(
         F.lit("the record's key has "), F.array_join(F.array_sort(names), ", ")
@@ -171,16 +172,16 @@ def _key_faults(contract: Contract) -> Iterator[EventFault]:
 
 
 ROUTER_FIELD = "__dbz__physicaltableidentifier"
-"""What Debezium's ByLogicalTableRouter adds to the key of a record, in small letters:
-the table it came from."""
+"""The field, in lower case, that Debezium's ByLogicalTableRouter adds to the key of a
+record: the table that it came from."""
 
 
 def key_names(contract: Contract) -> Column:
-    """The columns of a record's key, in small letters; NULL where it is no JSON object.
+    """The columns of a record's key, in lower case; NULL if the key is no JSON object.
 
-    What a router adds is no column, unless the stream says so. Keys as Debezium writes
-    them, of plain values in the order of the stream's `key`, are seen by one pattern:
-    to read their names takes ten times as long.
+    The field that a router adds does not count, unless the stream's key has it. Keys as
+    Debezium writes them, with plain values in the order of the stream's `key`, are
+    recognized by a pattern, as parsing their names takes ten times as long.
     """
     text = F.col("key").cast("string")
     own_names = F.array(*(F.lit(name.lower()) for name in contract.key))
@@ -193,12 +194,12 @@ def key_names(contract: Contract) -> Column:
 
 
 _PLAIN_VALUE = r'(?:-?(?:0|[1-9][0-9]*+)|"[^"\\\x00-\x1f]*+"|true|false)'
-"""A value of a key in JSON that is what stands there."""
+"""The pattern of a value in a JSON key that has no escapes or nested values."""
 
 
 def _as_declared(contract: Contract) -> str:
-    """The pattern of a key that is an object of the columns of the stream's key, in
-    their order, and of no other."""
+    """The pattern of a key that is an object of exactly the columns of the stream's
+    key, in their order."""
     members = (
         f"{re.escape(json.dumps(name, ensure_ascii=False))}:{_PLAIN_VALUE}"
         for name in contract.key
@@ -207,7 +208,7 @@ def _as_declared(contract: Contract) -> str:
 
 
 def _names_read(text: Column, contract: Contract) -> Column:
-    """The names in the text of a key, which may stand beside its schema."""
+    """The names in the text of a key, with or without a schema beside it."""
     key = F.lower(text)
     is_wrapped = F.get_json_object(key, "$.schema").isNotNull()
     inner = F.when(
@@ -220,7 +221,7 @@ def _names_read(text: Column, contract: Contract) -> Column:
 
 
 def are_of_key(names: Column, contract: Contract) -> Column:
-    """Whether these are the columns of the stream's key, in any order; NULL where there
+    """Whether these are the columns of the stream's key, in any order; NULL if there
     are none."""
     has_each = (F.array_contains(names, name.lower()) for name in contract.key)
     return reduce(and_, has_each, F.array_size(names) == len(contract.key))
@@ -230,8 +231,8 @@ def are_of_key(names: Column, contract: Contract) -> Column:
 
 
 def _sequence_faults(contract: Contract, name: str) -> Iterator[EventFault]:
-    """Whether a change has the column of its row, or the field of `_change`, that
-    orders it."""
+    """The fault that a change lacks the column of its row, or the field of `_change`,
+    that orders it."""
     op = op_of()
     if name.startswith(f"{CHANGE}."):
         value = change_field(name.split(".")[1], F.col(EVENT), contract)
@@ -245,8 +246,8 @@ def _sequence_faults(contract: Contract, name: str) -> Iterator[EventFault]:
 
 
 def _without(name: str, contract: Contract) -> Column | str:
-    """What is said of a change that lacks a field of `_change` which orders it: its
-    connector may have none."""
+    """The detail of a change that lacks the field of `_change` that orders it; some
+    connectors have no position."""
     if name != f"{CHANGE}.position" or contract.envelope == "dms":
         return name
     if contract.envelope == "debezium_flat":
@@ -264,13 +265,13 @@ def _without(name: str, contract: Contract) -> Column | str:
 
 
 _PLACEHOLDERS = ("", "0", "0.0", "false", "1970-01-01T00:00:00Z")
-"""What stands in a column that may not be NULL where a database has sent the key
-alone."""
+"""The values that a column that may not be NULL can have in a delete for which the
+database sent only the key."""
 
 
 def _is_key_alone(contract: Contract) -> Column:
-    """Whether no column of a row but its key has a value of its own: such a delete
-    would be older than any change."""
+    """Whether no column of the row except its key has a real value. Ordered by its
+    placeholders, such a delete would be older than any change."""
     others = (
         it.name
         for it in contract.columns
@@ -289,12 +290,13 @@ def _is_key_alone(contract: Contract) -> Column:
 def _value_faults(
     contract: Contract, column: ContractColumn, is_moved: Column
 ) -> Iterator[EventFault]:
-    """Whether the event has the value of a column, and it is of its type."""
+    """The faults of a column's value: it is missing in the event, does not fit its
+    type, or is NULL and required."""
     name = column.name
     sent = sent_texts(contract)[name]
     is_key = name in contract.key
-    # Of a row that is deleted a database may send the key alone, with anything in the
-    # place of the others.
+    # For a deleted row a database may send only the key, with arbitrary values in the
+    # other columns.
     is_sent_with_deletes = is_key or name in contract.sequence
     is_asked = op_of().isin(*(_OF_ROW if is_sent_with_deletes else _WITH_ROW))
     if name not in contract.unused:
@@ -321,8 +323,8 @@ def _value_faults(
 def _unsent_fault(
     contract: Contract, column: ContractColumn, sent: Column, is_moved: Column
 ) -> EventFault:
-    """A value that the database has left out. An update may lack one that the table
-    has, which is kept."""
+    """The fault of a value that is missing in the event. It is none for an update whose
+    missing values are kept, as the table has them."""
     op = op_of()
     has_whole_row = op.isin(*_WITH_ROW)
     if column.name in contract.kept:
@@ -334,7 +336,7 @@ def _unsent_fault(
 def _misfit_fault(
     contract: Contract, column: ContractColumn, sent: Column, is_asked: Column
 ) -> EventFault:
-    """A value that is not of the column's type."""
+    """The fault of a value that does not fit the column's type."""
     name, text = column.name, F.col(ROW)[column.name]
     misfit = misfits(
         text, F.col(VALUES)[name], column.type, hint(column, F.col(ROW_KINDS))

@@ -1,4 +1,5 @@
-"""Timestamps that were read as numbers of nanoseconds, in microseconds."""
+"""How timestamps that Spark read as numbers of nanoseconds become timestamps in
+microseconds."""
 
 from __future__ import annotations
 
@@ -14,20 +15,21 @@ from lakesql.compile.quote import identifier
 from lakesql.names import CORRUPT
 
 Change = Callable[[Column, T.DataType], Column]
-"""What becomes of a number of nanoseconds, where the contract has this type."""
+"""A conversion of a number of nanoseconds, given the type that the contract has for
+it."""
 
 
 def in_microseconds(
     rows: DataFrame, read: T.StructType, wanted: T.StructType
 ) -> DataFrame:
-    """The rows, whose columns have the types `read`, in those of `wanted`: digits below
-    a microsecond are cut."""
+    """The rows, read with the types `read`, converted to those of `wanted`; digits
+    below a microsecond are truncated."""
     return rows.withColumns(_columns(read, wanted, _time_of))
 
 
 def with_finer(rows: DataFrame, read: T.StructType, wanted: T.StructType) -> DataFrame:
-    """The rows as they were read, and in `_lakesql_corrupt` the row as JSON where a
-    timestamp has digits below a microsecond."""
+    """The rows as read, with `_lakesql_corrupt`: the row as JSON if a timestamp has
+    digits below a microsecond, else NULL."""
     texts = _columns(read, wanted, _text_of)
     row = (texts.get(name, F.col(identifier(name))).alias(name) for name in read.names)
     return rows.withColumn(
@@ -47,8 +49,8 @@ def is_finer(read: T.StructType, wanted: T.StructType) -> Column:
 def _columns(
     read: T.StructType, wanted: T.StructType, change: Change
 ) -> dict[str, Column]:
-    """The columns whose types are not the wanted ones, with each of their timestamps
-    changed."""
+    """The converted columns, by name: those whose types are not the wanted ones, with
+    `change` applied to each of their timestamps."""
     return {
         name: _changed(
             F.col(identifier(name)), read[name].dataType, wanted[name].dataType, change
@@ -61,7 +63,8 @@ def _columns(
 def _changed(
     value: Column, read: T.DataType, wanted: T.DataType, change: Change
 ) -> Column:
-    """The value with each of its timestamps changed that was read as a number."""
+    """The value with `change` applied to each timestamp in it that was read as a
+    number."""
     if read == wanted:
         return value
     match read, wanted:
@@ -132,7 +135,8 @@ def _time_of(nanoseconds: Column, wanted: T.DataType) -> Column:
 
 
 def _text_of(nanoseconds: Column, wanted: T.DataType) -> Column:
-    """Such as `2026-03-01T10:00:00.123456789Z`."""
+    """The text of a time in nanoseconds, such as `2026-03-01T10:00:00.123456789Z`;
+    without the `Z` if it has no zone."""
     second = F.date_format(
         F.timestamp_seconds(_whole(nanoseconds, 1_000_000_000)), "yyyy-MM-dd'T'HH:mm:ss"
     )
@@ -146,7 +150,7 @@ def _text_of(nanoseconds: Column, wanted: T.DataType) -> Column:
 
 
 def _whole(nanoseconds: Column, unit: int) -> Column:
-    """How many whole units that are, rounded down."""
+    """The number of whole units of this many nanoseconds, rounded down."""
     return F.call_function(
         "div", nanoseconds - F.pmod(nanoseconds, F.lit(unit)), F.lit(unit)
     )

@@ -1,5 +1,5 @@
-"""Where a record says which schema it was written with, and what is said of one that
-does not."""
+"""Which schema of a registry a record names, by bytes or headers, and the text about a
+record that names none."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ from lakesql.registry.registered import global_of, say_schema
 from lakesql.registry.schemas import StreamSchemas
 
 SCHEMA = "_lakesql_schema"
-"""The id of the schema that a record was written with; NULL where it names none."""
+"""The column with the id of the schema that a record was written with; NULL if it names
+none."""
 
 UNKNOWN_ID = "lakesql asks for schema "
-"""Stands before the id in the error of a batch that has a record with an id which
-nobody has looked up yet."""
+"""The text before the id in the error that ends a batch with a record whose schema id
+has not been looked up yet."""
 
 
 def schema_id(schemas: StreamSchemas, side: str = "value") -> Column:
-    """The id that a record's value names, or its key: one of those known.
+    """The schema id that a record's value or key names; NULL if it names none. An id
+    that has not been looked up yet fails the task (`UNKNOWN_ID`).
 
-    It is compared as bytes, which costs less than to work it out.
+    The bytes are compared with those of the known ids, which is cheaper than decoding
+    them.
     """
     named = _named(schemas, side)
     found = F.when(
@@ -41,7 +44,7 @@ def schema_id(schemas: StreamSchemas, side: str = "value") -> Column:
 
 
 def written_id(schemas: StreamSchemas, side: str = "value") -> Column:
-    """The id that stands in a record, as a number; NULL where none does."""
+    """The schema id in a record, decoded; NULL if there is none."""
     named = _named(schemas, side)
     first, written = (
         F.substring(named, 1, 1),
@@ -55,12 +58,13 @@ def written_id(schemas: StreamSchemas, side: str = "value") -> Column:
 
 
 _OF_CONTENT, _OF_GLOBAL = b"\0", b"\1"
-"""What stands before an id. Of the wires `confluent` and `apicurio` it is the record's
-own byte."""
+"""The byte before an id, which marks it as a content id or a global id. On the wires
+`confluent` and `apicurio` it is in the record itself; for ids in headers it is added
+here."""
 
 
 def _named_by(wire: Wire, id_: int) -> bytes:
-    """The bytes that say that it is this schema."""
+    """The bytes that name the schema with this id."""
     number = global_of(id_)
     if number is None:
         return _OF_CONTENT + id_.to_bytes(ID_BYTES[wire], "big")
@@ -72,7 +76,7 @@ def _length(wire: Wire) -> int:
 
 
 def _named(schemas: StreamSchemas, side: str) -> Column:
-    """The bytes that say which schema it is."""
+    """The bytes of a record that name its schema."""
     if schemas.wire != "apicurio_headers":
         return F.substring(side, 1, _length(schemas.wire))
     side = _written_side(schemas, side)
@@ -85,8 +89,8 @@ def _named(schemas: StreamSchemas, side: str) -> Column:
 
 
 def _written_side(schemas: StreamSchemas, side: str) -> str:
-    """What headers call the bytes: those of a key may be read in the place of a
-    value."""
+    """The part of a record, key or value, that the names of its headers mean. While
+    keys are parsed, they are in the place of values."""
     return "key" if schemas.side == "key" else side
 
 
@@ -96,7 +100,7 @@ def _header(name: str) -> Column:
 
 
 def body_of(wire: Wire, side: str = "value") -> Column:
-    """The content of a record's key or value after the id."""
+    """The content of a record's key or value after the schema id."""
     return (
         F.col(side)
         if wire == "apicurio_headers"
@@ -105,14 +109,14 @@ def body_of(wire: Wire, side: str = "value") -> Column:
 
 
 def unread(schemas: StreamSchemas, unusable: Iterable[tuple[int, str]]) -> Column:
-    """Why a record that no reader reads is a dead letter: what is said of its id, or
-    that it names none."""
+    """Why a record that no reader reads is a dead letter: the problem with its schema
+    id, or that it names none."""
     said = [
         (F.col(SCHEMA) == id_, F.lit(_say_unusable(schemas.wire, id_, why)))
         for id_, why in unusable
     ]
-    # Asked even where no id is known yet: a column that nothing reads is not worked
-    # out, and no id would be looked up.
+    # Checked even while no id is known: Spark does not evaluate a column that nothing
+    # uses, and then no id would be looked up.
     unknown = (F.col(SCHEMA).isNotNull(), F.lit("nobody has looked up its schema"))
     return first_of([*said, unknown], nameless(schemas))
 
@@ -125,7 +129,7 @@ def _say_unusable(wire: Wire, id_: int, why: str) -> str:
 
 
 def nameless(schemas: StreamSchemas, side: str = "value") -> Column:
-    """What is said of a record that names no schema."""
+    """The text about a record that names no schema."""
     side = _written_side(schemas, side)
     content, of_global = (
         CONTENT_HEADER.format(side=side),
@@ -142,8 +146,8 @@ def nameless(schemas: StreamSchemas, side: str = "value") -> Column:
 
 
 def _headless(schemas: StreamSchemas, content: str, of_global: str) -> Column:
-    """What is said of a record whose headers name no schema, or only by an id of which
-    the registry says nothing."""
+    """The text about a record whose headers name no schema, or only by a global id,
+    which this registry does not resolve."""
     if schemas.has_globals:
         return F.lit(f"it has no header {content} or {of_global} of eight bytes")
     unread = (
@@ -155,8 +159,8 @@ def _headless(schemas: StreamSchemas, content: str, of_global: str) -> Column:
 
 
 def without_frame(name: str, wire: Wire) -> Column:
-    """A key or a value without the id of a schema before it, if one stands there: no
-    JSON begins with a byte 0."""
+    """The key or value (`name`) without the schema id before it. It is unchanged if it
+    has none, as no JSON begins with a byte 0."""
     if wire == "apicurio_headers":
         return F.col(name)
     is_framed = F.substring(name, 1, 1) == F.lit(_OF_CONTENT)

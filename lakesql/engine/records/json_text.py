@@ -1,9 +1,8 @@
-"""The text of JSON that Spark's parser does not keep: the records of a file, and values
-as they stand in a text.
+"""The text of JSON beyond what Spark's parser keeps: the records of a file, and values
+exactly as written.
 
-To make a text of a number, Spark sends it through a double; of an object and an array
-it writes the parts anew. So 1.10 becomes 1.1, 1e400 becomes "Infinity" in quotes, and
--0 becomes 0.
+To make a number a text, Spark parses it as a double; objects and arrays it writes anew.
+So 1.10 becomes 1.1, 1e400 becomes "Infinity" in quotes, and -0 becomes 0.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 DEPTH = 24
-"""How many arrays and objects may stand within each other where the text of a value is
-looked for."""
+"""How many arrays and objects may be nested in each other if the text of a value is to
+be found."""
 
 _STRING = r'"(?:[^"\\]|\\.)*+"'
 
 
 def _nested(opening: str = r"\[{") -> str:
-    """An array or an object, and all in it, as a regular expression. That it is JSON
-    has been seen before."""
+    """A regular expression for an array or an object with everything in it. It is
+    applied to text that is known to be JSON."""
     pattern = r'[\[{](?:[^"\[\]{}]|' + _STRING + r")*+[\]}]"
     for depth in range(DEPTH):
         first = opening if depth == DEPTH - 1 else r"\[{"
@@ -39,10 +38,10 @@ _VALUE = f"(?:{_STRING}|{_nested()}|" + r'[^"\[\]{},\s]++)'
 
 
 _OBJECTS = "(?s)(" + _nested("{") + ")"
-"""The objects of a text that stand in no other one."""
+"""The outermost objects of a text."""
 
 _LISTED = r"\[\s*+(?:0\s*+(?:,\s*+0\s*+)*+)?+\]"
-"""An array of them, where a 0 stands for each."""
+"""An array of objects, after each has been replaced by a 0."""
 
 _MEMBER = (
     r"(?s)(?:^\s*+\{|\G(?<!^)\s*+,)\s*+(" + _STRING + r")\s*+:\s*+(" + _VALUE + ")"
@@ -54,26 +53,24 @@ _STRICT_MEMBER = rf"\s*+{_STRING}\s*+:\s*+{_STRICT_VALUE}\s*+"
 WHOLE_OBJECT = (
     rf"(?s)\A\s*+\{{(?:{_STRICT_MEMBER}(?:,{_STRICT_MEMBER})*+|\s*+)\}}\s*+\z"
 )
-"""An object of which `members` finds all members."""
+"""The pattern of an object of which `members` finds all members."""
 
 WHOLE_ARRAY = rf"(?s)\A\s*+\[(?:\s*+{_STRICT_VALUE}\s*+(?:,\s*+{_STRICT_VALUE}\s*+)*+|\s*+)\]\s*+\z"
-"""An array of which `items` finds all values."""
+"""The pattern of an array of which `items` finds all values."""
 
 _REWRITTEN = r"(?:-?[0-9]++[.eE]|-0|[-+]?[NI]|[\[{])"
-"""How a value begins of which Spark's text may be another than what stands in the
-record."""
+"""How a value begins if Spark's text of it may differ from the record's."""
 
 _REWRITTEN_FIRST = '-0123456789NI[{"'
-"""What Spark's text of such a value begins with. NI: what `get_json_object` makes of
-1e400."""
+"""The first characters of Spark's text of such a value. N and I are those of `NaN` and
+`Infinity`, which `get_json_object` returns for 1e400."""
 
 
 def members(text: Column) -> Column:
-    """The members of an object, the last one first: `names`, and `values` as they stand
-    in the text.
+    """The members of an object, the last one first: `names`, and `values` as written.
 
-    What is in none of Spark's dialects of JSON but the strict one: names in single
-    quotes are not found.
+    Only standard JSON is understood: names in single quotes, which Spark accepts, are
+    not found.
     """
     written = F.regexp_extract_all(text, F.lit(_MEMBER), F.lit(1))
     names = F.from_json(
@@ -85,26 +82,25 @@ def members(text: Column) -> Column:
 
 
 def value_of(found: Column, name: Column) -> Column:
-    """The value of the last member of a name, of `members`; NULL where there is
-    none."""
+    """The value of the last member with this name in a result of `members`; NULL if
+    there is none."""
     place = F.array_position(found["names"], name) - 1
     return F.get(found["values"], place.cast("int"))
 
 
 def items(text: Column) -> Column:
-    """The values of an array as they stand in the text."""
+    """The values of an array as written."""
     return F.regexp_extract_all(
         text, F.lit(r"(?s)(?:^\s*+\[|\G(?<!^)\s*+,)\s*+(" + _VALUE + ")"), F.lit(1)
     )
 
 
 def is_rewritten(read: Column, record: Column, name: str) -> Column:
-    """Whether what was read of a member as text may be another than what stands in its
-    record, asked cheaply.
+    """Whether Spark's text of a member may differ from the record's, by a cheap test.
 
-    A value that is a JSON string is none of those, whatever stands in it.
+    A value that is a JSON string never differs, whatever is in it.
     """
-    # in a fraction of the time that a pattern takes
+    # much faster than a pattern
     looks_so = F.left(read, F.lit(1)).isin(*_REWRITTEN_FIRST)
     if json.dumps(name) != f'"{name}"':
         # the name may be escaped in the record
@@ -114,16 +110,16 @@ def is_rewritten(read: Column, record: Column, name: str) -> Column:
 
 
 def has_rewritten(text: Column) -> Column:
-    """Whether the text of an array or object may have values within that are rewritten,
-    asked cheaply."""
+    """Whether the text of an array or object may have values whose text Spark changes,
+    by a cheap test."""
     return text.rlike(r"[:\[,]\s*+" + _REWRITTEN)
 
 
 def as_written(read: Column, text: Column, wanted: T.DataType) -> Column:
-    """What was read of a value's text, where texts in it that are no JSON strings there
-    are as they stand in the text.
+    """A parsed value, in which texts that are no JSON strings in the record are
+    replaced by the record's own spelling in `text`.
 
-    `text` is NULL where it is not known; then it is what was read.
+    If `text` is NULL, the value as parsed.
     """
     if not holds_text(wanted):
         return read
@@ -168,19 +164,20 @@ def as_written(read: Column, text: Column, wanted: T.DataType) -> Column:
 
 
 def holds_text(wanted: T.DataType) -> bool:
-    """Whether values of a type are texts, or hold some."""
+    """Whether the type is text, or has texts nested within."""
     return any(isinstance(part, T.StringType) for part in parts_of(wanted))
 
 
 def holds_float(wanted: T.DataType) -> bool:
-    """Whether values of a type are doubles or floats, or hold some."""
+    """Whether the type is a double or a float, or has some nested within."""
     return any(
         isinstance(part, T.DoubleType | T.FloatType) for part in parts_of(wanted)
     )
 
 
 def parts_of(wanted: T.DataType) -> Iterator[T.DataType]:
-    """The type of a value, or those of the values within it."""
+    """The type itself, or the leaf types nested within it; the keys of maps are left
+    out."""
     match wanted:
         case T.StructType(fields=fields):
             for field in fields:
@@ -192,20 +189,20 @@ def parts_of(wanted: T.DataType) -> Iterator[T.DataType]:
 
 
 def has_name_twice(found: Column) -> Column:
-    """Whether a map that was read of an object has a key twice: its name stood there
-    twice."""
+    """Whether a map that was parsed from an object has a key twice, as the object had
+    the name twice."""
     return F.size(F.array_distinct(F.map_keys(found))) < F.size(found)
 
 
 def holds_any(conditions: Iterable[Column]) -> Column:
-    """Whether one of the conditions holds, however many there are; false where there
-    are none."""
+    """Whether one of the conditions holds, however many there are; false if there are
+    none."""
     return F.array_contains(F.array(F.lit(False), *conditions), True)
 
 
 def bound(value: Column, use: Callable[[Column], Column]) -> Column:
-    """What `use` makes of a value that it names more than once: it is worked out once,
-    as a lambda's argument."""
+    """The result of `use` for a value that it uses more than once. The value is
+    evaluated once, as it is a lambda's argument."""
     return F.transform(F.array(value), use)[0]
 
 
@@ -214,13 +211,13 @@ _LONE_HALF = f"{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW}"
 
 
 def invalid_text(text: Column) -> Column:
-    """Why a text of JSON holds what no text of a table can; NULL where it does not.
+    """Why a JSON text holds a text that no table can store; NULL if it does not.
 
-    Spark's reader puts U+FFFD in the place of bytes that are not UTF-8, and `?` in that
-    of half a surrogate pair.
+    Spark's parser replaces bytes that are not UTF-8 by U+FFFD, and a lone surrogate by
+    `?`, without an error.
     """
     may_have_half = text.contains(r"\ud") | text.contains(r"\uD")
-    # Each backslash begins an escape of its own, once none is escaped by another one.
+    # Without escaped backslashes, each backslash begins an escape of its own.
     escapes = F.replace(text, F.lit(r"\\"), F.lit(r"\u005c"))
     half = F.regexp_extract(escapes, f"({_LONE_HALF})", 1)
     said = F.concat(F.lit("half of a surrogate pair, which is no text: "), half)
@@ -230,8 +227,8 @@ def invalid_text(text: Column) -> Column:
 
 
 def without_words(text: Column) -> Column:
-    """The text of a value in which the words that stand for a number, which JSON has
-    not, are in quotes."""
+    """The text of a value in which words for numbers, such as NaN, are in quotes, as
+    JSON does not have them."""
     word = "(?:[-+]?(?:NaN|Infinity|INF))"
     before = rf'\G((?:{_STRING}|[^"NI+-]++|(?!{word})[NI+-])*+)'
     return F.when(
@@ -241,11 +238,10 @@ def without_words(text: Column) -> Column:
 
 
 def split_documents(files: DataFrame) -> DataFrame:
-    """The records of whole files, `value`: the objects of an array, or those that
+    """The records of whole files, in `value`: the objects of an array, or objects that
     follow each other.
 
-    A file that has anything else beside them is one record, which is none that can be
-    read.
+    A file that has anything else is one record, which cannot be parsed.
     """
     text = _in_bytes(F.col("value"))
     mark = b"\xef\xbb\xbf".decode("latin-1")
@@ -261,8 +257,8 @@ def split_documents(files: DataFrame) -> DataFrame:
 
 
 def split_arrays(lines: DataFrame) -> DataFrame:
-    """The records of lines, `value`: the objects of an array of objects, and any other
-    line as it stands."""
+    """The records of lines, in `value`: the objects of a line that is an array of
+    objects, and every other line unchanged."""
     whole = F.col("value").cast("binary")
     text = F.when(
         F.col("value").cast("string").rlike(r"\A\s*+\["), _in_bytes(F.col("value"))
@@ -278,14 +274,14 @@ def split_arrays(lines: DataFrame) -> DataFrame:
 
 
 def _in_bytes(text: Column) -> Column:
-    """A text in which each byte is a character, so that the bytes of a part are those
-    of the whole."""
+    """The text with one character for each of its bytes, so that parts of it have the
+    same bytes as in the whole."""
     return F.decode(text.cast("binary"), "ISO-8859-1")
 
 
 def missing_field(text: Column, name: str) -> Column:
-    """What is said of a field that a text of JSON lacks: its name, and how the text
-    spells it, if in other capitals."""
+    """The text about a required field that a JSON text lacks: its name, and the name in
+    another case if the text has that."""
     same = re.escape(json.dumps(name, ensure_ascii=False)[1:-1])
     other = F.regexp_extract(text, rf'"(?!{same}")((?iu){same})"\s*:', 1)
     spelled = F.concat(

@@ -1,5 +1,5 @@
-"""Changes of a row's key: Debezium sends each as two records, the delete of the old key
-and the insert of the new."""
+"""Which records belong to the change of a row's key: Debezium sends each as two, the
+delete of the old key and the insert of the new one."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from lakesql.engine.records.parse import Contract, with_stages
 from lakesql.names import MOVE, RAW, ROW
 
 _HEADERS = {"c": "__debezium.oldkey", "d": "__debezium.newkey"}
-"""By which an insert or a delete is known to be a half of a key change: it has the
-other half's key."""
+"""The header that marks an insert or a delete as part of a key change: it has the key
+of the other record."""
 
 
 def is_half(contract: Contract, event: Head) -> Column:
-    """Whether a record is a half of the change of a row's key, which the other half can
-    be found by."""
+    """Whether a record is the delete or the insert of a key change, and has a log
+    position by which the other record can be found."""
     if not contract.moves:
         return F.lit(False)
 
@@ -40,8 +40,8 @@ def is_half(contract: Contract, event: Head) -> Column:
 
 
 def half(contract: Contract, event: Head) -> Column:
-    """`_lakesql_half`. Both halves of a key change have the same place in the log of
-    the database."""
+    """`_lakesql_half`. It is equal for the delete and the insert, as both have the same
+    position in the database's log."""
     source = event["source"]
     parts = (
         F.col("topic"),
@@ -52,7 +52,7 @@ def half(contract: Contract, event: Head) -> Column:
 
 
 def move(contract: Contract) -> Column:
-    """`_lakesql_move`."""
+    """`_lakesql_move`: hashes of the row's columns before and after the change."""
     op, before = op_of(), F.col(BEFORE)
 
     def hashed(row: Column) -> Column:
@@ -60,7 +60,7 @@ def move(contract: Contract) -> Column:
         for column in contract.columns:
             if column.name not in contract.key:
                 value = row[column.name]
-                # which Spark does not hash
+                # Spark does not hash maps
                 has_map = "map<" in column.type.simpleString()
                 hashes.append(F.xxhash64(F.to_json(value) if has_map else value))
         return F.array(*hashes).cast("array<bigint>")
@@ -77,8 +77,8 @@ _CHANGE = "_lakesql_parsed"
 
 
 def with_moves(changes: DataFrame, contract: Contract) -> DataFrame:
-    """Parsed changes with `_lakesql_move`, for which each record is read once more: few
-    batches ask for it."""
+    """Parsed changes with `_lakesql_move` computed, for which each record is parsed
+    once more, as only few batches need it."""
     if splits_updates(contract):
         return changes
     raw = (F.col(RAW)[name].alias(name) for name in ("key", "value"))
@@ -91,13 +91,13 @@ def with_moves(changes: DataFrame, contract: Contract) -> DataFrame:
 
 
 def splits_updates(contract: Contract) -> bool:
-    """Whether an update that changes a row's key is two changes here: one record in the
-    feed, not two."""
+    """Whether an update of a row's key arrives as one record and becomes two changes
+    (DMS)."""
     return contract.envelope == "dms" and bool(contract.key)
 
 
 def no_key(contract: Contract) -> Column:
-    """No key, as the struct of its columns."""
+    """NULL, with the type of a struct of the key's columns."""
     columns = (
         T.StructField(column.name, column.type)
         for column in contract.columns

@@ -1,9 +1,9 @@
-"""From the raw records of a stream to its columns, with every bad record marked for the
-dead letters.
+"""Which raw records of a stream are bad, and the typed columns of the good ones; change
+events are in `changes.py`.
 
-Spark's own readers have the only say about what a value is. They pass over some errors
-in silence (`_lossy`, `_is_one_value`); those are looked for here, as cheaply as a good
-record can be told from a bad one.
+What counts as a value of a type is decided by Spark's own readers. Some errors they do
+not report (`_lossy`, `_is_one_value`); these are checked for here, as cheaply as
+possible for good records.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ from lakesql.stream.stream import Encoding, Envelope, Infinity, Unit, UnknownFie
 from lakesql.stream.text_encoding import UTF_8
 
 RAW_FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value")
-"""What a dead letter keeps of its record."""
+"""The fields of a raw record that its dead letter keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +114,10 @@ class ContractColumn:
     """A column of a stream. `required`: a record in which it is NULL or absent is a
     dead letter.
 
-    `unit` is what its times are counted in where they are numbers, `encoding` how a
-    change feed writes bytes. `decimals`: whether a number of more digits than a decimal
-    has is rounded, or does not fit. `infinity`: what becomes of a database's infinite
-    date or timestamp.
+    `unit` is the unit of its times if they are numbers, `encoding` the encoding of
+    bytes in a change feed. `decimals` decides whether a number with more digits than
+    the decimal type is rounded or does not fit, `infinity` what becomes of a database's
+    infinite date or timestamp.
     """
 
     name: str
@@ -130,8 +130,8 @@ class ContractColumn:
 
     @property
     def is_counted(self) -> bool:
-        """Whether its values may be times as numbers, of which it says what they count:
-        they are read as texts."""
+        """Whether the column is a timestamp with a `unit`, so that its values may be
+        numbers. Such a column is read as text and converted afterwards."""
         return self.unit is not None and isinstance(
             self.type, T.TimestampType | T.TimestampNTZType
         )
@@ -139,35 +139,42 @@ class ContractColumn:
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """What the values of a stream hold.
+    """What the records of a stream must look like, and what is read of them.
 
-    Formats `string` and `bytes` have one column; `schema` is Avro's, as JSON; `key` are
-    the columns that a change feed has of a deleted row, `sequence` what each of its
-    changes must have, `kept` the columns that an update may leave out, as the table has
-    their values, and `unused` those that any change may leave out, as nothing reads
-    them. `moves`: what changes do to the keys of rows is asked for. `schema_fields` are
-    what is known of the schemas beside the events of an open stream, as texts of
-    `FieldSchema`; none where the stream declares its columns. `is_mirrored`: a row is
-    found by its key, so that a record whose own key has other columns is a dead letter;
-    so is one without a key, unless the stream `names_key`. `source_table` are the
-    tables of the database whose changes are taken; all if it names none.
-    `has_one_table`: which table each change is of is asked for. `tombstones`: whether a
-    record without a value deletes the row of its key. `headers` are those of CSV files
-    whose columns are in another order: such a record begins with its header.
-    `is_one_line`: a record of CSV with a line break, in quotes too, is a dead
-    letter. `encoding` is that of the values. `invalid_text`: whether a value of format
-    `string` that is not UTF-8 is a dead letter. `is_replayed`: the records are dead
-    letters, whose arrival says nothing of their order. `add_fields_prefix` stands
-    before what a flat record says of the change; None where nobody says what does.
-    `schemas` are those that records name by an id of a registry; None where they name
-    none. `frame` says how an id stands before a key and a value that are JSON; None
-    where none does.
-    `unknown_fields` is what becomes of fields that are no columns. `has_folders`: raw
-    records have `_lakesql_folders`, whose values stand where the record has none.
-    `key_columns` are those that stand in a record's key, by its fields behind
-    `_lakesql_key_`, and `order` are the names of these and of `columns` as they land.
-    `key_schemas` are those that keys name, `key_frame` says how an id stands before a
-    key that is JSON.
+    Formats `string` and `bytes` have one column. `schema` is the Avro schema as JSON.
+    `envelope` is that of a change feed, or `none`. `encoding` is the text encoding of
+    the values. `is_replayed`: the records are replayed dead letters, whose order of
+    arrival means nothing. `has_folders`: raw records have `_lakesql_folders`, whose
+    values fill columns that the record lacks. `unknown_fields` is what becomes of
+    fields that are no columns. `order` has the names of `columns` and `key_columns` in
+    the order of the result.
+
+    Keys: `key` are the columns of the stream's key, which are all that a change feed
+    may send of a deleted row. `key_columns` are read from the record's key, each from
+    the field of its name without the prefix `_lakesql_key_`. `tombstones`: whether a
+    record without a value deletes the row of its key. `is_mirrored`: rows are found by
+    their keys, so that a record whose own key has other columns is a dead letter; so is
+    a record without a key, unless the stream `names_key`.
+
+    Schemas of a registry: `schemas` are those that values name by an id, `key_schemas`
+    those that keys name; None if they name none. `frame` and `key_frame` tell how an id
+    precedes a value or a key that is JSON; None if none does.
+
+    Change feeds: `sequence` are the columns or `_change` fields that order the changes
+    of a row; each change must have them. `kept` are the columns that may be missing in
+    an update, as the table has their values; `unused` those that may be missing in any
+    change, as nothing reads them. `moves`: `_lakesql_half` and `_lakesql_move` are
+    wanted. `schema_fields` are the known `FieldSchema` texts of the schemas beside the
+    events; empty if the stream declares its columns. `source_table` are the database
+    tables whose changes are read; empty for all. `has_one_table`:
+    `_lakesql_source_table` is wanted. `add_fields_prefix` is the prefix of the metadata
+    fields in a flat record; None if the stream does not configure it.
+
+    Text formats: `headers` are those of CSV files with other columns, or in another
+    order: each record of such a file begins with its header. `is_one_line`: a CSV
+    record with a line break is a dead letter, even if the break is in quotes.
+    `invalid_text`: whether a value of format `string` that is not UTF-8 is a dead
+    letter.
     """
 
     columns: tuple[ContractColumn, ...]
@@ -203,17 +210,19 @@ class Contract:
 
     @property
     def reads_keys(self) -> bool:
-        """Whether something is read of keys."""
+        """Whether anything is read from the keys of records: columns, or the keys of
+        tombstones."""
         return bool(self.key_columns or self.tombstones)
 
     @property
     def has_schema(self) -> bool:
-        """Whether values have types by a schema that says how they are written."""
+        """Whether values are encoded by a schema that gives them types (Avro,
+        Protobuf)."""
         return self.format in ("avro", "protobuf")
 
     def has_marks(self, column: ContractColumn) -> bool:
-        """Whether values of a column are numbers whose marks are the stream's own: they
-        are read as texts."""
+        """Whether a column has CSV numbers with the stream's own decimal or thousands
+        marks. Such a column is read as text and converted afterwards."""
         return self.format == "csv" and is_marked(column.type, self.csv)
 
 
@@ -224,16 +233,16 @@ def parse_records(
     keep_raw: bool = False,
     beside: Sequence[str] = (),
 ) -> DataFrame:
-    """The contract's columns of raw records, `_record` with the fields of `keep` (if
-    any), and `_lakesql_rejected`.
+    """The columns of the contract, parsed from raw records, with `_record` (the fields
+    in `keep`, if any) and `_lakesql_rejected`.
 
     `raw` has Kafka's shape: `key, value, topic, partition, offset, timestamp, headers`;
     batch or streaming. `_lakesql_rejected` is NULL on a good record; on a bad one it is
-    a struct of `reason` and `RAW_FIELDS`; the other columns mean nothing. With
-    `keep_raw` every record has its own raw fields too, as `_lakesql_raw`. Where the
-    contract takes tombstones, `_lakesql_tombstone` has the key of each; one whose key
-    cannot be read is a bad record. Columns of `raw` that are named in `beside` stay as
-    they are.
+    a struct of `reason` and `RAW_FIELDS`, and the other columns are undefined. With
+    `keep_raw` every record has its raw fields as `_lakesql_raw`. If the contract
+    accepts tombstones, `_lakesql_tombstone` has the key of each; a tombstone whose key
+    cannot be read is a bad record. The columns of `raw` that are named in `beside` are
+    kept unchanged.
     """
     raw = _in_utf8(raw, contract)
     if contract.format == "csv":
@@ -248,12 +257,12 @@ def parse_records(
         )
         unread = F.when(F.col(TOMBSTONE_KEY).isNull(), F.lit(NO_VALUE))
         reason = F.when(F.col("value").isNull(), unread).otherwise(reason)
-    # Projections of their own, which Spark does not merge: a record is read once, and
-    # judged once.
+    # In separate projections, which Spark does not merge, so that a record is parsed
+    # once and checked once.
     read = _as_arrived(with_each(raw, {**_read(contract), _REASON: reason}), contract)
     return read.select(
-        # What does not fit is in a record that is rejected; a cast of it would fail the
-        # batch.
+        # Values are converted by try_cast: a plain cast of one that does not fit would
+        # fail the batch, and such a record is rejected anyway.
         *_in_order(contract),
         *(
             [rescued_text(F.col(UNKNOWN_FIELDS)).alias(RESCUED)]
@@ -271,11 +280,11 @@ def parse_records(
 def with_column_of(
     raw: DataFrame, contract: Contract, column: str, name: str
 ) -> DataFrame:
-    """Raw records with the value of one of the contract's columns, under `name`; NULL
-    where a record is bad whatever its other columns are.
+    """The raw records with the value of the contract's column `column` added as `name`;
+    NULL if the record is bad whatever its other columns hold.
 
-    Of JSON no other column is read. A record of another format that is bad by any of
-    its columns has NULL too.
+    In JSON no other column is read. In other formats the value is NULL if any column
+    makes the record bad.
     """
     one = replace(contract, tombstones="", unknown_fields="ignore")
     if contract.format == "json":
@@ -300,12 +309,13 @@ _ARRIVED = "_lakesql_arrived"
 
 
 def _optional(columns: Iterable[ContractColumn]) -> tuple[ContractColumn, ...]:
-    """The columns, none of which a record must have."""
+    """The same columns, none of them required."""
     return tuple(replace(column, required=False) for column in columns)
 
 
 def _in_order(contract: Contract) -> list[Column]:
-    """The columns of the contract, those of keys among them."""
+    """The columns of the contract, including those of keys, in the contract's
+    `order`."""
     found = {column.name: landed(column) for column in contract.columns}
     found |= {column.name: key_value(column) for column in contract.key_columns}
     names = [name for name in contract.order if name in found] or found
@@ -313,8 +323,8 @@ def _in_order(contract: Contract) -> list[Column]:
 
 
 def landed(column: ContractColumn) -> Column:
-    """The value of a column in `_lakesql_row` as its type; NULL where it does not
-    fit."""
+    """The value of a column in `_lakesql_row`, converted to the column's type; NULL if
+    it does not fit."""
     value = F.col(ROW)[column.name]
     return _time(column, value) if column.is_counted else value.try_cast(column.type)
 
@@ -324,20 +334,21 @@ def _time(column: ContractColumn, text: Column) -> Column:
 
 
 def record_struct(keep: frozenset[str]) -> Column:
-    """`_record`, of a raw record's fields that are asked for."""
+    """`_record`: a struct of the fields in `keep`."""
     return F.struct(*(F.col(name) for name in RECORD_FIELDS if name in keep)).alias(
         RECORD
     )
 
 
 def raw_struct() -> Column:
-    """`_lakesql_raw`."""
+    """`_lakesql_raw`: a struct of `RAW_FIELDS`."""
     return F.struct(*(F.col(name) for name in RAW_FIELDS)).alias(RAW)
 
 
 def rejected_struct(reason: Column, detail: Column | None = None) -> Column:
-    """`_lakesql_rejected`, NULL where `reason` is; with the detail where what it is
-    made of is not kept."""
+    """`_lakesql_rejected`: a struct of the reason and the raw fields, NULL if `reason`
+    is NULL. `detail` is added if it has to be computed now, as dead letters do not keep
+    what it depends on."""
     details = [] if detail is None else [detail.alias("detail")]
     return F.when(
         reason.isNotNull(), F.struct(reason.alias("reason"), *RAW_FIELDS, *details)
@@ -345,8 +356,9 @@ def rejected_struct(reason: Column, detail: Column | None = None) -> Column:
 
 
 def with_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
-    """Rejected raw records with the column `detail`, unless they have it: what was
-    wrong, the field named where that is knowable."""
+    """Rejected raw records with the column `detail`, a text about what is wrong that
+    names the field if it is known. They are returned unchanged if values name schemas
+    of a registry: the detail was computed earlier (`_detail_now`)."""
     if contract.schemas is not None:
         return rejected
     raw, said = _in_utf8(rejected, contract), None
@@ -366,8 +378,9 @@ def with_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
 
 
 def _detail_now(contract: Contract) -> Column | None:
-    """What is wrong with a record, as far as no dead letter keeps what it is said of: a
-    header may name a schema."""
+    """The detail of a bad record, as far as it depends on record headers, which may
+    name a schema and which dead letters do not keep. None if nothing depends on them:
+    `with_detail` computes it later."""
     if contract.key_schemas is None:
         return None if contract.schemas is None else _detail(contract)
     of_key = F.when(F.col("value").isNull(), _say_tombstone(contract)).otherwise(
@@ -377,8 +390,9 @@ def _detail_now(contract: Contract) -> Column | None:
 
 
 def _detail(contract: Contract, of_key: Column | None = None) -> Column:
-    """What is wrong with a record, in words: with its value, or what is said of its
-    key, and of one without a value."""
+    """The detail of a bad record: a text about its first fault. `of_key` is the detail
+    of its key, which applies if the value has no fault, and to a record without a value
+    if keys name schemas."""
     none = F.lit(None).cast("string") if of_key is None else of_key
     faults = [(fault.holds, fault.detail) for fault in _faults(contract)]
     if contract.key_schemas is not None and of_key is not None:
@@ -387,8 +401,8 @@ def _detail(contract: Contract, of_key: Column | None = None) -> Column:
 
 
 def unless_of_registry(detail: Column) -> Column:
-    """What is wrong with a record of JSON: that a schema registry's bytes stand before
-    key or value, or the detail."""
+    """The detail of a bad JSON record, replaced by a hint at `format: json_schema` if
+    its key or value begins with the five bytes of a schema registry before the JSON."""
     said = "begins with five bytes of a schema registry, which `format: json_schema` reads; or let the producer write"
     for name in ("key", "value"):
         is_prefixed = (F.substring(name, 1, 1) == F.lit(b"\0")) & F.substring(
@@ -405,8 +419,9 @@ _FRAMED = "_lakesql_framed"
 
 
 def _in_utf8(raw: DataFrame, contract: Contract) -> DataFrame:
-    """Raw records whose values are in UTF-8; as they have arrived, until `_as_arrived`,
-    they are another column."""
+    """The raw records with their values decoded to UTF-8, and keys and values without
+    the schema id before their JSON. The bytes that arrived are kept in helper columns
+    until `_as_arrived`."""
     if framed := _framed(contract):
         found = {name: without_frame(name, wire) for name, wire in framed.items()}
         raw = raw.withColumns({_FRAMED: F.struct("key", "value"), **found})
@@ -417,7 +432,8 @@ def _in_utf8(raw: DataFrame, contract: Contract) -> DataFrame:
 
 
 def _as_arrived(records: DataFrame, contract: Contract) -> DataFrame:
-    """The records with the bytes that have arrived."""
+    """The records with the bytes that arrived put back as key and value (the reverse of
+    `_in_utf8`)."""
     if framed := _framed(contract):
         return records.withColumns(
             {name: F.col(_FRAMED)[name] for name in framed}
@@ -428,7 +444,8 @@ def _as_arrived(records: DataFrame, contract: Contract) -> DataFrame:
 
 
 def _framed(contract: Contract) -> dict[str, Wire]:
-    """How an id stands before the key and the value that are JSON behind it."""
+    """How a schema id precedes the key and the value, by the name of the raw column;
+    only for those that are JSON after such an id."""
     said = {"key": contract.key_frame, "value": contract.frame}
     return {name: wire for name, wire in said.items() if wire is not None}
 
@@ -439,12 +456,13 @@ _TEXTS = "_lakesql_texts"
 _FINITE = "_lakesql_finite"
 _WRITTEN = "_lakesql_written"
 Reader = Callable[[Column, T.StructType], Column]
-"""Reads a text as a struct whose last field gets the text when it does not fit."""
+"""Parses a text into a struct whose last field is `CORRUPT`: the text if it does not
+fit, else NULL."""
 
 
 def with_each(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
-    """The frame with each column added by a projection of its own, over those before
-    it."""
+    """The frame with each column added by a projection of its own, so that a column can
+    use those before it."""
     return with_stages(frame, ({name: column} for name, column in columns.items()))
 
 
@@ -453,10 +471,12 @@ def with_stages(
     stages: Iterable[Mapping[str, Column]],
     where: Column | None = None,
 ) -> DataFrame:
-    """The frame with the columns of each stage added by one projection, over those
-    before it; NULL but `where` it says.
+    """The frame with the columns of each stage added by one projection, so that a stage
+    can use the columns of those before it. On rows for which `where` does not hold the
+    columns are NULL.
 
-    Each projection copies each row, and its code is made anew in each task.
+    A stage has a cost: its projection copies each row, and each task generates its code
+    anew.
     """
     is_wanted = F.spark_partition_id() >= 0
     if where is not None:
@@ -471,9 +491,12 @@ def with_stages(
 def _with_key(
     raw: DataFrame, contract: Contract, is_detailed: bool = False
 ) -> DataFrame:
-    """Raw records with `_lakesql_key`, read and judged as a value of its columns would
-    be: of all records, or of those without a value alone where no column stands in
-    keys. What is wrong with a key that is JSON is said if wanted."""
+    """The raw records with `_lakesql_key`: the key, parsed and checked like a value of
+    its columns.
+
+    If the contract reads no columns from keys, only the keys of records without a value
+    are parsed. The detail of a bad key that is JSON is included only if `is_detailed`.
+    """
     key = _key_contract(contract)
     read_key = {**_read(key), ROW: _row(key)} if is_detailed else _read(key)
     written = F.col("key") if key.has_schema else key_text(key.columns).cast("binary")
@@ -499,11 +522,11 @@ _VALUE = "_lakesql_value"
 
 @cache
 def _key_contract(contract: Contract) -> Contract:
-    """What keys hold: the columns that stand there, and of a tombstone those of the
-    stream's key, by the fields' names.
+    """The contract of the keys themselves: the columns that are read from keys, and
+    those of a tombstone's key, named as the fields in keys are.
 
-    None of them is required here: a tombstone lacks no key, and of other records those
-    that the contract says so of.
+    No column is required here: of tombstones, `tombstone_key` checks that the key is
+    complete, and of other records `key_reason` checks the required columns.
     """
     columns = {field_of(column): column for column in contract.key_columns}
     for column in tombstone_columns(contract):
@@ -525,19 +548,22 @@ def _key_contract(contract: Contract) -> Contract:
 
 @cache
 def _read(contract: Contract) -> dict[str, Column]:
-    """The columns that reading adds to a raw record, in their order: `_lakesql_row`,
-    and how it came about.
+    """The columns that parsing adds to a raw record, in order: `_lakesql_row`, and
+    helper columns for checking it.
 
-    `_lakesql_texts` is the row as texts, where a value in it may be none; NULL
-    elsewhere. `_lakesql_written` are the members of the record as they stand there,
-    where what Spark makes of one may be another. `_lakesql_finite` is the row without
-    words for numbers, where a number in it is infinite: one that still is was too
-    large. `_lakesql_unknown_fields` are those that are no columns, where the contract
-    asks for them.
+    - `_lakesql_texts`: the row with every value as text, on records where a value may
+      have been misread (`_doubt`); else NULL.
+    - `_lakesql_written`: the members of the JSON object as written, on records where
+      Spark's text of a value may differ from the record's.
+    - `_lakesql_finite`: the row parsed with 0 in place of words such as `Infinity`, on
+      records that have an infinite number: one that is infinite here too was too large.
+    - `_lakesql_unknown_fields`: the fields that are no columns, if the contract asks
+      for them.
 
-    A JSON text is read as the one element of an array. So what follows its first value
-    is seen; and Spark's reader copies each field of the outermost object once more, as
-    it looks its column up by name, which here are two.
+    JSON is parsed as the only element of an array in an object. So text after the first
+    value is noticed. It also is cheaper: Spark's reader copies each field of the
+    outermost object once more when it looks up its column by name, and here that object
+    has only two.
     """
     if contract.has_schema:
         return _read_by_schema(contract)
@@ -587,15 +613,15 @@ def _read(contract: Contract) -> dict[str, Column]:
 
 
 def columns_of(contract: Contract) -> T.StructType:
-    """The columns of a contract with their types."""
+    """The columns of a contract as a struct type."""
     return T.StructType(
         [T.StructField(column.name, column.type) for column in contract.columns]
     )
 
 
 def _read_by_schema(contract: Contract) -> dict[str, Column]:
-    """The columns that reading values of Avro and Protobuf adds: by the stream's own
-    schema, or by the one that each value names."""
+    """The columns that parsing values of Avro or Protobuf adds, by the stream's own
+    schema or by the schema that each value names."""
     wanted = [(column.name, column.type) for column in contract.columns]
     if contract.schemas is not None:
         return registry_columns(contract.schemas, tuple(wanted), ROW, CORRUPT)
@@ -603,8 +629,8 @@ def _read_by_schema(contract: Contract) -> dict[str, Column]:
 
 
 def _rewritten(columns: T.StructType, row: Column) -> list[Column]:
-    """Whether a text of a row that was read may be another than what stands in the
-    record, by column."""
+    """For each column with texts, whether a text that Spark read in it may differ from
+    what the record has."""
 
     def leaf(text: Column, wanted: T.DataType, _path: str) -> Column | None:
         return text.rlike(r"^[-0-9\[{\"]") if isinstance(wanted, T.StringType) else None
@@ -620,7 +646,8 @@ def _rewritten(columns: T.StructType, row: Column) -> list[Column]:
 
 
 def _row_as_written(columns: T.StructType, row: Column) -> Column:
-    """A row that was read, with its texts as they stand in the record."""
+    """A parsed row, with its texts replaced by the record's own spelling where
+    `_lakesql_written` has it."""
     if not holds_text(columns):
         return row
     written = F.col(_WRITTEN)
@@ -634,8 +661,8 @@ def _row_as_written(columns: T.StructType, row: Column) -> Column:
 
 
 def _with_folders(row: Column, columns: T.StructType, contract: Contract) -> Column:
-    """A row that was read, with what the folders of its file say of the columns that
-    are NULL in it."""
+    """A parsed row in which NULLs are filled with the values that the names of the
+    file's folders give for these columns."""
     if not contract.has_folders:
         return row
 
@@ -655,10 +682,10 @@ def _with_folders(row: Column, columns: T.StructType, contract: Contract) -> Col
 
 
 def _doubt(contract: Contract) -> Column | None:
-    """Whether a value of a record may not be what was read of its text, as cheaply as
-    that can be asked.
+    """Whether a value of a record may have been misread, by a cheap test that may err
+    on the side of doubt.
 
-    None where no column is of a type of which this can be told: see `_holds_comma`,
+    None if no column has a type for which this can happen: see `_holds_comma`,
     `_time_alone`, `_more_than_date`, `_literal_of_java`, `_long_number`.
     """
     doubts: list[Column | None] = list(_long_decimals(contract))
@@ -692,8 +719,8 @@ def _doubt(contract: Contract) -> Column | None:
 
 
 def _has_infinite(contract: Contract) -> Column | None:
-    """Whether a number of a row is infinite; None where no column is of a type that can
-    be."""
+    """Whether a number in the row is infinite; None if no column has floats or
+    doubles."""
     row, read = (
         F.col(ROW),
         [column for column in contract.columns if not contract.has_marks(column)],
@@ -704,8 +731,9 @@ def _has_infinite(contract: Contract) -> Column | None:
 
 
 def _long_decimals(contract: Contract) -> list[Column]:
-    """Whether a record may have a decimal with a comma, or one of more digits than are
-    read of it."""
+    """Whether a JSON record may have a decimal with a comma, or one with more digits
+    than are read: one condition, or none for other formats and contracts without
+    decimals."""
     scales = _wide_scales(contract)
     if contract.format != "json" or not scales:
         return []
@@ -713,14 +741,15 @@ def _long_decimals(contract: Contract) -> list[Column]:
 
 
 def _wide_scales(contract: Contract) -> list[int]:
-    """How many digits behind the point are read of each decimal."""
+    """For each decimal in the contract, the number of digits after the point that are
+    read."""
     parts = (part for column in contract.columns for part in parts_of(column.type))
     return [wider(part).scale for part in parts if isinstance(part, T.DecimalType)]
 
 
 def _without_bombs(contract: Contract, read: Column) -> Column:
-    """What is read of a text; NULL where a number in it would stop the stream for
-    minutes."""
+    """The parsed record `read`; NULL if the text has a number that would take Spark
+    seconds to minutes to round to a decimal (`EXPONENT_BOMB`)."""
     if _holds(contract, T.DecimalType):
         return F.when(~_text().rlike(EXPONENT_BOMB), read)
     return read
@@ -728,7 +757,7 @@ def _without_bombs(contract: Contract, read: Column) -> Column:
 
 @cache
 def _row(contract: Contract) -> Column:
-    """The record as Spark reads it."""
+    """The record as a struct, as Spark parses it."""
     match contract.format:
         case "string":
             return F.struct(_text().alias(contract.columns[0].name))
@@ -741,8 +770,8 @@ def _row(contract: Contract) -> Column:
 
 
 def _with_plain_numbers(contract: Contract) -> Column:
-    """The record as Spark reads it, with the numbers in it whose marks are the stream's
-    own as Spark writes them."""
+    """The record as Spark parses it, in which numbers with the stream's own marks are
+    rewritten to Spark's notation."""
     row = _reader(contract)(_text(), _text_type(contract))
     marked = [column.name for column in contract.columns if contract.has_marks(column)]
     if not marked:
@@ -760,8 +789,8 @@ def _with_plain_numbers(contract: Contract) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class _RecordFault:
-    """One thing that makes a record bad, asked in order. The detail is built only where
-    it is wanted: it is costly."""
+    """One thing that can make a record bad; faults are checked in order. `detail` is a
+    function, so that the costly text is built only where it is wanted."""
 
     holds: Column
     reason: str
@@ -770,14 +799,14 @@ class _RecordFault:
 
 @cache
 def _reason(contract: Contract) -> Column:
-    """Why the record is bad, over `value` and the columns of `_read`; NULL if it is
-    not."""
+    """Why the record is bad, over `value` and the columns of `_read`; NULL for a good
+    record."""
     return _first_reason(_faults(contract))
 
 
 def missing_reason(required: Iterable[str]) -> Column:
-    """Why a record is bad that arrived as the row `_lakesql_row`, in types that are
-    right; NULL if it is not."""
+    """Why a record is bad that arrived as the typed row `_lakesql_row`: a required
+    column is NULL. NULL for a good record."""
     return _first_reason(map(_missing, required))
 
 
@@ -826,8 +855,9 @@ def _faults(contract: Contract) -> tuple[_RecordFault, ...]:
 
 
 def is_undeclared(unknown: Column, contract: Contract) -> Column:
-    """Whether a record is bad for its fields that are no columns: where they are to be
-    kept, as they are not to be told apart."""
+    """Whether the fields that are no columns make a record bad: any such field if
+    `unknown_fields` is `dead_letter`; else, if they are to be kept, only an object
+    whose fields cannot be determined."""
     return (
         unknown.isNotNull()
         if contract.unknown_fields == "dead_letter"
@@ -836,7 +866,7 @@ def is_undeclared(unknown: Column, contract: Contract) -> Column:
 
 
 def _header_faults(contract: Contract) -> list[_RecordFault]:
-    """What is wrong with the records of files whose header cannot be read."""
+    """The faults of records in CSV files whose header cannot be used."""
     return [
         _RecordFault(
             _text().startswith(header.prefix),
@@ -883,7 +913,7 @@ def _unread(contract: Contract) -> _RecordFault:
 
 
 def _csv_detail(contract: Contract) -> Column:
-    """What is wrong with a text that is not one record of CSV that fits."""
+    """The detail of a text that is not one CSV record that fits the contract."""
     shape = F.when(
         has_open_quote(_text(), contract.csv), F.lit("a quote in it is not closed")
     )
@@ -897,7 +927,7 @@ def _csv_detail(contract: Contract) -> Column:
 
 
 def _body(contract: Contract) -> Column:
-    """The text of a record, without the header before it."""
+    """The text of a record, without the file's header before it."""
     text = _text()
     for header in contract.headers:
         body = F.substring(_text(), len(header.prefix) + 1, 2**31 - 1)
@@ -906,8 +936,8 @@ def _body(contract: Contract) -> Column:
 
 
 def _json_detail(contract: Contract) -> Column:
-    """What is wrong with a text that is not one JSON value that fits: where its first
-    one does, that more follows."""
+    """The detail of a text that is not one JSON value that fits: the fault of its first
+    value, or that more values follow it."""
     unread = _unread(contract)
     return F.when(unread.holds, unread.detail()).otherwise(
         F.lit("more than one JSON value")
@@ -915,7 +945,8 @@ def _json_detail(contract: Contract) -> Column:
 
 
 def _column_faults(contract: Contract) -> list[_RecordFault]:
-    """What is wrong with the values of a row that Spark has read."""
+    """The faults that are checked column by column, of a row that Spark has parsed:
+    values that were misread, and required columns that are missing."""
     row, faults = F.col(ROW), []
     is_json = contract.format == "json"
     times, dates = (
@@ -978,7 +1009,8 @@ def _no_time(column: ContractColumn) -> _RecordFault:
 
 
 def _no_number(contract: Contract, column: ContractColumn) -> _RecordFault:
-    """Whether the text of a number with marks is none, or does not fit."""
+    """The fault of a number with the stream's marks: its text is no such number, or it
+    does not fit the type."""
     what = f"{column.name}: not a {column.type.simpleString()} with '{contract.csv.decimal}' before its fraction"
     what += (
         f" and '{contract.csv.thousands}' in thousands"
@@ -1006,16 +1038,16 @@ def _missing_in_json(required: str) -> _RecordFault:
 
 
 Test = Callable[[Column, T.DataType, str], Column | None]
-"""Whether a value of a type is wrong; None where nothing is asked of the type. Then the
-JSON path of the value in the record's text: '' where there is none (in an array, a map,
-a line of CSV)."""
+"""Whether a value of a type is wrong; returns None if there is nothing to check for the
+type. The last argument is the JSON path of the value in the record's text: '' if it has
+none (in an array, a map, a line of CSV)."""
 
 
 def _anywhere(
     value: Column, wanted: T.DataType, path: str, test: Test
 ) -> Column | None:
-    """Whether the test holds for a value or one within it; None where it is asked of
-    none of their types."""
+    """Whether the test holds for a value or for one nested in it; None if there is
+    nothing to check for any of their types."""
     match wanted:
         case T.StructType(fields=fields):
             below = [
@@ -1040,15 +1072,16 @@ def _anywhere(
 
 
 def _lossy(value: Column, wanted: T.DataType, path: str) -> Column | None:
-    """Whether a value is what is left of one that did not fit: errors that Spark's
-    readers do not report.
+    """Whether a value is a distorted one: the original did not fit the type, and
+    Spark's readers did not report that.
 
-    A text of digits becomes a date in a year of as many digits: beyond the years 1 to
-    9999 it is taken for none. A tinyint from 128 to 255 becomes negative: it is read as
-    an int and compared. A timestamp given as a number of 13 digits and more, seconds to
-    Spark, becomes any other time: outside the years 1 to 9999, with a fraction that no
-    number of seconds has, or at the epoch (2^63 - 1 and multiples of 2^58). An object
-    with a name twice becomes a map that has a key twice.
+    - A text of digits becomes a date in a year of as many digits: dates outside the
+      years 1 to 9999 are refused.
+    - A tinyint from 128 to 255 becomes negative: it is read as an int and compared.
+    - A timestamp given as a number of 13 digits and more, which Spark takes for
+      seconds, becomes some other time: outside the years 1 to 9999, with a fraction
+      that no number of seconds has, or at the epoch (2^63 - 1 and multiples of 2^58).
+    - An object with a name twice becomes a map that has a key twice.
     """
     match wanted:
         case T.ByteType():
@@ -1070,15 +1103,15 @@ def _lossy(value: Column, wanted: T.DataType, path: str) -> Column | None:
 
 
 WORD_FOR_NUMBER = r"""(?<=[:\[,\s])(?:"[-+]?(?:NaN|Infinity|INF)"|[-+]?(?:NaN|Infinity|INF))(?=[\s,\]}])"""
-"""The words that stand for a double in JSON that is less than strict. One within a text
-is taken for one too."""
+"""The words for a double, such as `NaN`, that Spark accepts in JSON beyond the
+standard. One within a string matches too."""
 
 
 def _too_large(contract: Contract, column: ContractColumn) -> Column | None:
-    """Whether a number of a column, or one within it, became infinite because it is too
-    large for its type.
+    """Whether a number in a column became infinite because it is too large for its
+    type. None if the column has no floats or doubles.
 
-    One that a word calls infinite is.
+    A number that the record itself calls infinite (`Infinity`) is fine.
     """
     if contract.format == "json":
         return _anywhere(F.col(_FINITE)[column.name], column.type, "", _is_infinite)
@@ -1098,24 +1131,25 @@ def _is_infinite(value: Column, wanted: T.DataType, _path: str) -> Column | None
 
 
 def _is_infinite_number(text: Column, wanted: T.DataType, path: str) -> Column | None:
-    """Whether the text of a number is infinite, and no word that says so."""
+    """Whether a text of digits is read as an infinite number; a word for infinity does
+    not count."""
     is_infinite = _is_infinite(text.try_cast(wanted), wanted, path)
     return None if is_infinite is None else is_infinite & text.rlike("[0-9]")
 
 
 def _holds_comma(text: Column, wanted: T.DataType, _path: str) -> Column | None:
-    """Whether there are commas in the text of a decimal. Spark's readers pass over
-    them: 12,50 would be 1250.
+    """Whether the text of a decimal has commas. Spark's readers ignore them: 12,50
+    would be 1250.
 
-    All else that is wrong with it they say themselves; and of a JSON number the text is
-    not the one that stands there.
+    Spark reports everything else that is wrong with a decimal, and the text that it
+    makes of a JSON number is not the record's own.
     """
     return F.contains(text, F.lit(",")) if isinstance(wanted, T.DecimalType) else None
 
 
 def _as_written(column: ContractColumn) -> Column:
-    """The texts of a column, of which a number in a JSON object has all of its digits;
-    NULL where there is no doubt."""
+    """The texts of a column, in which a number that is a member of the JSON object
+    itself has all of its digits; NULL on records without doubt (`_doubt`)."""
     texts = F.col(_TEXTS)[column.name]
     if not isinstance(column.type, T.DecimalType):
         return texts
@@ -1126,17 +1160,17 @@ def _as_written(column: ContractColumn) -> Column:
 
 
 def _is_long(text: Column, wanted: T.DataType, _path: str) -> Column | None:
-    """Whether a number has more digits behind the point than were read of it.
+    """Whether a number has more digits after the point than were read.
 
-    Within arrays and structs the text is of a number that went through a double, which
-    has most of its digits.
+    In arrays and structs Spark makes the text of a number by way of a double, so that
+    digits beyond a double's precision are not seen.
     """
     return ~is_exact(text, wanted.scale) if isinstance(wanted, T.DecimalType) else None
 
 
 def _decimal_test(contract: Contract, column: ContractColumn) -> Test:
-    """Whether what was read in the place of a decimal does not fit: its text, or of
-    JSON texts a wider decimal."""
+    """A test whether a decimal does not fit. It is applied to what was read in place of
+    the decimal: a wider decimal in JSON, a text in other formats."""
     is_wide = contract.format == "json"
     is_rounded = column.decimals == "round"
 
@@ -1151,7 +1185,7 @@ def _decimal_test(contract: Contract, column: ContractColumn) -> Test:
                 else F.coalesce(cast == value, F.lit(False))
             )
         else:
-            # A cast passes over white space, which no number has.
+            # A cast ignores white space, which is not allowed in a number.
             fits = cast.isNotNull() & (
                 has_digits(value) if is_rounded else is_exact(value, wanted.scale)
             )
@@ -1177,16 +1211,16 @@ def _literal_of_java(text: Column, wanted: T.DataType, _path: str) -> Column | N
 
 
 def _long_number(text: Column, wanted: T.DataType, _path: str) -> Column | None:
-    """Whether a timestamp was given as a number that `_lossy` knows by its path, where
-    nothing has one: in an array."""
+    """Whether a timestamp in an array, which has no JSON path for `_lossy` to use, was
+    given as a number of 13 digits and more."""
     return (
         text.rlike(r"\A-?[0-9]{13,}") if isinstance(wanted, T.TimestampType) else None
     )
 
 
 def _is_odd_time(value: Column, wanted: T.DataType, _path: str) -> Column | None:
-    """Whether a timestamp may be what is left of a number of seconds that was too
-    large."""
+    """Whether a timestamp looks like the distorted result of a number of seconds that
+    was too large (`_lossy`)."""
     return _is_odd(value) if isinstance(wanted, T.TimestampType) else None
 
 
@@ -1196,13 +1230,14 @@ def _is_odd(time: Column) -> Column:
 
 
 def _is_iso(contract: Contract, pattern: str) -> bool:
-    """Whether times, or dates, are read as ISO 8601 has them: in JSON, and in CSV
-    without a `pattern` of its own."""
+    """Whether times, or dates, are read in the format of ISO 8601: in JSON, and in CSV
+    without a configured `pattern`."""
     return contract.format == "json" or (contract.format == "csv" and not pattern)
 
 
 def _is_today(value: Column, wanted: T.DataType, _path: str) -> Column | None:
-    """Whether a timestamp lies about now, where `_time_alone` would be."""
+    """Whether a timestamp lies within a day or two of today, as Spark puts a time
+    without a date on the current day."""
     if not isinstance(wanted, T.TimestampType):
         return None
     return value.between(
@@ -1211,36 +1246,39 @@ def _is_today(value: Column, wanted: T.DataType, _path: str) -> Column | None:
 
 
 EXPONENT_BOMB = r"[:\[,]\s*\"?[-+]?[0-9.]+[eE][-+]?[0-9]{6,}[\"\s,}\]]"
-"""A number of a hundred thousand digits and more in a dozen bytes: Spark writes them
-out to round it to a decimal, 13 s for 1e10000000."""
+"""A number in a dozen bytes that has a hundred thousand digits and more: Spark writes
+them out to round it to a decimal, which takes 13 s for 1e10000000."""
 
 DIGITS_WITH_COMMA = (
     r"""["'](?=[-+.,eE]*\p{Nd})[-+.eE\p{Nd}]*,[-+.,eE\p{Nd}]*["']|\\[uU]002[cC]"""
 )
-"""What a decimal with a comma looks like in JSON. What looks so may be none: it is the
-cheap question, asked first."""
+"""A cheap pattern for a decimal with a comma in JSON. It also matches other text, so
+that a match is only a reason to look closer."""
 
 TIME_ALONE = r"(?<![0-9:+-])(?<![0-9][ T])T?[0-9]{1,2}:[0-9]"
-"""What a time without a date looks like, in the same way."""
+"""A cheap pattern for a time without a date; as with `DIGITS_WITH_COMMA`, a match is
+only a reason to look closer."""
 
 
 MORE_THAN_DATE = (
     r"[0-9][ T](?!(?:[01]?[0-9]|2[0-3])(?::[0-5]?[0-9]){1,2}(?:\.[0-9]*)?\s*(?:Z|[-+][0-9:]+)?(?:[^0-9A-Za-z:. ]|$))"
     r"|\\[uU]00(?:20|54)"
 )
-"""What a date with something behind it that is no time looks like, in the same way."""
+"""A cheap pattern for a date that is followed by something other than a time; a match
+is only a reason to look closer."""
 
 LITERAL_OF_JAVA = r"(?i)0x[0-9a-f.]|[0-9.][df](?![0-9a-z])"
-"""What a double of Java's source code looks like, in the same way."""
+"""A cheap pattern for a double in the notation of Java's source code; a match is only a
+reason to look closer."""
 
 
 def _is_one_value() -> Column:
     """Whether `value` is one JSON object that fits, and nothing else.
 
-    It was read as the element of an array in an object. A text that can close neither
-    has been seen to be one element; one with a closing bracket must be one member in
-    braces too: no text can close both. The words that only Spark takes for numbers are
-    replaced first.
+    The text was parsed as the element of an array in an object. If it has no `]`, it
+    cannot have closed that array, so it is one element. If it has one, it must also
+    parse as the one member of an object: no text can close both an array and an object.
+    Words that only Spark accepts as numbers are replaced first.
     """
     text, read = _text(), F.col(_ELEMENTS)
     words = r"[-+]?(NaN|Infinity|INF)"
@@ -1249,7 +1287,7 @@ def _is_one_value() -> Column:
     )
     members = F.size(F.json_object_keys(F.concat(F.lit('{"v":'), strict, F.lit("}"))))
     is_read = read[CORRUPT].isNull() & (F.size(read["v"]) == 1) & F.col(ROW).isNotNull()
-    # As a CASE, whose branches are not worked out in advance. On bytes, which are
+    # As a CASE, whose branches are evaluated only if needed. On bytes, which are
     # searched faster than text.
     is_one = F.when(
         F.contains(F.col("value"), F.lit(b"]")), is_read & (members == 1)
@@ -1258,11 +1296,11 @@ def _is_one_value() -> Column:
 
 
 def _misfit(contract: Contract) -> Column:
-    """The first field whose value does not fit its type, in words; NULL when there is
-    none to be named.
+    """A text about the first field whose value does not fit its type; NULL if there is
+    none that can be named.
 
-    The record is read once more with text in place of every other type: what is text
-    there and NULL in the row did not fit.
+    The record is parsed once more with text in place of every other type: a field that
+    has a text there and is NULL in the row did not fit.
     """
     mirror = _reader(contract)(_text(), _with_corrupt(contract, as_text))
 
@@ -1284,8 +1322,8 @@ def _misfit(contract: Contract) -> Column:
 def _misfits(
     value: Column, seen: Column, wanted: T.DataType, path: str
 ) -> list[tuple[str, str, Column]]:
-    """For each field at and below `path`: its path, its type's name, and whether what
-    was seen does not fit it."""
+    """For each field at and below `path`: its path, the name of its type, and whether
+    its value does not fit. `seen` is the value as texts."""
     if isinstance(wanted, T.StructType):
         fields = [
             _misfits(value[f.name], seen[f.name], f.dataType, f"{path}.{f.name}")
@@ -1302,13 +1340,13 @@ def _reader(contract: Contract) -> Reader:
 
 
 JSON_OPTIONS = {"enableDateTimeParsingFallback": "false"}
-"""For both of Spark's readers of JSON. Left alone they take the text of a number, such
-as 20260131, for that many days since 1970 where a date is wanted."""
+"""Options for both of Spark's JSON readers. By default they take the text of a number,
+such as 20260131, for a number of days since 1970 where a date is wanted."""
 
 
 def from_json(text: Column, schema: T.StructType) -> Column:
-    """What Spark reads of a JSON text; what does not fit the schema is NULL, and the
-    text stands in `CORRUPT`."""
+    """A JSON text parsed to a struct of this schema. What does not fit is NULL, and
+    then the field `CORRUPT` has the text."""
     return F.from_json(
         text,
         schema,
@@ -1317,7 +1355,7 @@ def from_json(text: Column, schema: T.StructType) -> Column:
 
 
 def _without_headers(source: DataFrame, contract: Contract) -> DataFrame:
-    """The lines that are records, of a format of lines."""
+    """Only the lines that are records: without headers and blank lines of CSV."""
     names = [column.name for column in contract.columns]
     return source.where(
         F.col("value").isNull() | is_record(_text(), names, contract.csv)
@@ -1325,7 +1363,7 @@ def _without_headers(source: DataFrame, contract: Contract) -> DataFrame:
 
 
 def _holds(contract: Contract, kind: type[T.DataType]) -> bool:
-    """Whether a column is of this kind, or has a value of it within."""
+    """Whether a column is of this type, or has values of it nested within."""
     return any(
         isinstance(part, kind)
         for column in contract.columns
@@ -1334,10 +1372,10 @@ def _holds(contract: Contract, kind: type[T.DataType]) -> bool:
 
 
 def _text_type(contract: Contract) -> T.StructType:
-    """What Spark's readers of texts are asked for.
+    """The schema that Spark's text parsers are given.
 
-    That of JSON sends a number through a double to make it text, so a decimal is asked
-    for as what it is.
+    Its JSON parser makes the text of a number by way of a double, so a decimal is
+    requested as a (wider) decimal there, and as text in other formats.
     """
     return _with_corrupt(
         contract, partial(_widened, decimal_as_text=contract.format != "json")
@@ -1361,7 +1399,7 @@ def _with_corrupt(
 
 
 def as_text(wanted: T.DataType) -> T.DataType:
-    """The type with text in place of every value."""
+    """The type with text in place of every leaf type."""
     match wanted:
         case T.StructType(fields=fields):
             return T.StructType(
@@ -1376,8 +1414,9 @@ def as_text(wanted: T.DataType) -> T.DataType:
 
 
 def _widened(wanted: T.DataType, decimal_as_text: bool) -> T.DataType:
-    """The type that is read for a wanted one: an int for a tinyint, whose overflow
-    nobody reports, and a wider decimal, as Spark rounds off what it has no room for."""
+    """The type to parse in place of a wanted one: an int for a tinyint, whose overflow
+    Spark does not report, and a wider decimal, as Spark rounds off digits that do not
+    fit."""
     match wanted:
         case T.ByteType():
             return T.IntegerType()
@@ -1403,7 +1442,8 @@ def _text() -> Column:
 
 
 def _exists(items: Column, test: Callable[[Column], Column | None]) -> Column | None:
-    """Whether the test holds for an item; None when it is no test."""
+    """Whether the test holds for an item of the array; None if there is nothing to
+    check for its type."""
     if test(F.lit(None)) is None:
         return None
 

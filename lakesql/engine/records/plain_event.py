@@ -1,9 +1,9 @@
-"""Events that are read as they stand: inserts and updates of which each value is
-written as its column's type.
+"""Which change events can be parsed the fast way (plain events): inserts and updates in
+which each value is written as its column's type.
 
-Most events of a feed are such. Their values are read in one pass over the text, and
-only those with nothing wrong are taken: each other event is read as texts (`event.py`),
-which are turned into values one by one and judged.
+Most events of a feed are such. Their values are parsed in one pass over the text, and
+the result is used only if nothing is wrong. Every other event is parsed to texts first
+(`event.py`), which are then converted and checked one by one.
 """
 
 from __future__ import annotations
@@ -29,20 +29,21 @@ from lakesql.engine.records.parse import Contract, ContractColumn, from_json
 from lakesql.names import CHANGE, CORRUPT
 
 PLAIN = "_lakesql_plain"
-"""A struct of `values`, the row after the change, of what the event has besides its
-rows, and of `is_plain`: whether that is what is in the record, and nothing of it is
-wrong."""
+"""The column with the result of the fast way: a struct of `values`, the row after the
+change, of the fields of `HEAD`, and of `is_plain`: whether this is what the record has,
+and nothing is wrong with it."""
 
 _READ = "_lakesql_plain_read"
 
 _TYPED = (T.ShortType, T.IntegerType, T.LongType, T.DoubleType)
-"""Types of which Spark's reader of JSON takes a number, and nothing else, as its text
-would be read; but for a double that is not finite."""
+"""Types for which Spark's JSON reader accepts numbers only, and reads each as its text
+would be read; except a double that is not finite."""
 
 
 def can_be_plain(contract: Contract, has_before: bool) -> bool:
-    """Whether events of a feed may be plain: where nothing of the row before is asked
-    for, nor of a schema."""
+    """Whether events of a feed may be plain: neither the row before a change nor a
+    schema beside the event is needed, no column is nested, and none has times of day
+    that may be numbers."""
     is_simple = (
         contract.envelope == "debezium"
         and not has_before
@@ -54,8 +55,8 @@ def can_be_plain(contract: Contract, has_before: bool) -> bool:
 
 
 def with_plain(raw: DataFrame, contract: Contract, is_key_right: Column) -> DataFrame:
-    """Raw records with `PLAIN`. `is_key_right`: whether the record's key has the
-    columns of the stream's."""
+    """The raw records with `PLAIN`. `is_key_right`: whether the record's key has the
+    columns of the stream's key."""
     row = T.StructType(
         [T.StructField(it.name, _read_type(it.type)) for it in contract.columns]
     )
@@ -71,9 +72,9 @@ def with_plain(raw: DataFrame, contract: Contract, is_key_right: Column) -> Data
     after = F.col(_READ)["after"]
     values = {it.name: _value(after[it.name], it) for it in contract.columns}
     is_plain = _is_plain(contract, values) & is_key_right
-    # What is in no CASE is worked out once, however often it is named. The last field
-    # keeps Spark from merging this projection with those over it, in which each value
-    # is named several times.
+    # Outside a CASE an expression is evaluated once, however often it is used. The last
+    # field keeps Spark from merging this projection with those above it, in which each
+    # value is used several times.
     plain = F.struct(
         F.struct(*(value.alias(name) for name, value in values.items())).alias(
             "values"
@@ -89,8 +90,8 @@ _SCHEMA = "schema"
 
 
 def _read_type(wanted: T.DataType) -> T.DataType:
-    """What Spark's reader is asked for: text, but where a number is read as its text
-    would be."""
+    """The type that Spark's reader is given for a column: its own, if it reads a number
+    like the number's text; else text."""
     return wanted if isinstance(wanted, _TYPED) else T.StringType()
 
 
@@ -103,8 +104,8 @@ def _value(read: Column, column: ContractColumn) -> Column:
 
 
 def _is_plain(contract: Contract, values: Mapping[str, Column]) -> Column:
-    """Whether nothing is wrong with an event: all that `_faults` of `changes.py` asks,
-    of what may be wrong here."""
+    """Whether nothing is wrong with an event: every fault of `find_faults` that can
+    occur here is checked."""
     read, after = F.col(_READ), F.col(_READ)["after"]
     record = F.col("value").cast("string")
     asked = [

@@ -1,5 +1,5 @@
-"""Values in Protobuf as Arrow's columns: what runs in Python on the executors. It knows
-nothing of the rest of lakesql, which need not be installed there."""
+"""How Protobuf values become Arrow columns, on the executors in Python. It imports
+nothing of lakesql, which need not be installed there."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 WRONG = "wrong"
-"""The field in which the reason stands why a record could not be read."""
+"""The field with the reason why a record could not be read."""
 
 MESSAGE = "R0"
-"""The name of the message by which a group's records are read."""
+"""The name of the message with which a group's records are read."""
 
 MISFIT = "not a record of the Protobuf schema"
 
@@ -25,8 +25,8 @@ How = Literal["as_is", "int64", "decimal", "time", "seconds", "json", "nothing"]
 
 @dataclass(frozen=True)
 class Value:
-    """A value without others in it. `how` says what becomes of it, `path` where it
-    stands, `of` which message it is."""
+    """A value without others in it. `how` is its conversion, `path` its place in the
+    record, `of` the name of its message."""
 
     how: How = "as_is"
     path: str = ""
@@ -35,7 +35,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Symbol:
-    """A number that stands for a name of an enum."""
+    """A number of an enum, which becomes its name."""
 
     path: str
     of: str
@@ -44,30 +44,30 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Wrapped:
-    """A message around one value."""
+    """A message around one value, which becomes that value."""
 
     inner: Shape
 
 
 @dataclass(frozen=True)
 class Record:
-    """A message: the names of what becomes of it, each with the name of the field that
-    it is read from, what that is, and the default that its schema declares, if any."""
+    """A message, which becomes a struct: for each field of the struct its name, the
+    name of the message's field that it is read from, its shape, and the default that
+    its schema declares, if any."""
 
     fields: tuple[tuple[str, str, Shape, Any], ...]
 
 
 @dataclass(frozen=True)
 class Many:
-    """A repeated field."""
+    """A repeated field, which becomes an array."""
 
     element: Shape
 
 
 @dataclass(frozen=True)
 class Mapped:
-    """A map, whose keys become of the type `key_type`; '' where they stay what they
-    are."""
+    """A map. Its keys are converted to `key_type`; '' if they stay as they are."""
 
     key: Shape
     value: Shape
@@ -79,8 +79,8 @@ Shape = Value | Symbol | Wrapped | Record | Many | Mapped
 
 @dataclass(frozen=True)
 class ReadAlike:
-    """What reads the records of a group of writers alike: `MESSAGE` of a file's
-    descriptor, and what becomes of it."""
+    """How the records of a group of writers are read: the descriptor of a file with
+    `MESSAGE`, and the shape that it becomes."""
 
     descriptor: bytes
     shape: Record
@@ -88,9 +88,10 @@ class ReadAlike:
 
 @dataclass(frozen=True)
 class Writer:
-    """Whose records belong to which group, and what stands before the message: one of
-    `own`, or of `others`, which are followed by a message of another name. `schema` is
-    what people are told of theirs. `may_be_bare`: nothing may stand there."""
+    """The group of a writer's records, and the bytes that precede its messages: one of
+    `own`, or one of `others` before a message of another name. `schema` names the
+    schema in error texts. `may_be_bare`: the message may have no such bytes before
+    it."""
 
     group: int
     schema: str
@@ -101,8 +102,9 @@ class Writer:
 
 @dataclass(frozen=True)
 class Plan:
-    """How records are read, by the ids that they name. `skip` are the bytes before what
-    names the message, and `reads` is that one's name."""
+    """How records are read, by the schema ids that they name. `skip` is the number of
+    bytes before those that name the message, `reads` the name of the message that is
+    read."""
 
     skip: int
     reads: str
@@ -111,12 +113,12 @@ class Plan:
 
 
 class Unfit(ValueError):  # noqa: N818  it is told of a record
-    """Why a record cannot be read."""
+    """Why a record, or one of a list of records, cannot be read."""
 
 
 def make_decoder(plan: Plan) -> Callable[[pa.Array, pa.Array], pa.Array]:
-    """What makes a struct of ids and values: what each group has read, NULL for the
-    records of others, and `WRONG`."""
+    """A function from arrays of ids and values to an array of structs: a field for each
+    group, which is NULL on the records of other groups, and `WRONG`."""
     readers: list[Any] = []
 
     def decode(ids: pa.Array, values: pa.Array) -> pa.Array:
@@ -138,10 +140,11 @@ def make_decoder(plan: Plan) -> Callable[[pa.Array, pa.Array], pa.Array]:
 
 
 def _reader(group: ReadAlike) -> Callable[[list[bytes]], Any]:
-    """What reads messages as a batch of Arrow's.
+    """A function that reads a list of messages as an Arrow record batch. Raises `Unfit`
+    if one of them is invalid.
 
-    Protobuf's own library says first whether they are messages: ptars takes some that
-    are not, whose groups have no end, and panics over others.
+    Protobuf's own library checks them first: ptars accepts some invalid messages, such
+    as those with groups without an end, and panics over others.
     """
     from google.protobuf import descriptor_pool, message_factory
     from google.protobuf.message import DecodeError
@@ -163,7 +166,7 @@ def _reader(group: ReadAlike) -> Callable[[list[bytes]], Any]:
         try:
             return handler.list_to_record_batch(bodies)
         except BaseException as error:
-            # Rust's, which is no `Exception`
+            # a Rust panic, whose class is not below `Exception`
             if type(error).__name__ != "PanicException":
                 raise
             raise Unfit(f"{MISFIT}: {error}") from None
@@ -174,8 +177,8 @@ def _reader(group: ReadAlike) -> Callable[[list[bytes]], Any]:
 def _sort(
     plan: Plan, ids: pa.Array, values: pa.Array, wrong: list[str | None]
 ) -> list[tuple[list[int], list[bytes]]]:
-    """The places and the messages of each group's records. What names another message
-    is said to be wrong."""
+    """The places and the messages of each group's records. Records with another message
+    are marked in `wrong`."""
     found: list[tuple[list[int], list[bytes]]] = [([], []) for _ in plan.groups]
     for place, (id_, value) in enumerate(
         zip(ids.to_pylist(), values.to_pylist(), strict=True)
@@ -193,7 +196,8 @@ def _sort(
 
 
 def _start_of(plan: Plan, writer: Writer, value: bytes) -> int:
-    """Where the message begins; -1 where it is another one, or none is named."""
+    """The index at which the message begins; -1 if it is another message, or none is
+    named."""
     for before in writer.own:
         if value.startswith(before, plan.skip):
             return plan.skip + len(before)
@@ -218,7 +222,7 @@ def _read_group(
     bodies: list[bytes],
     wrong: list[str | None],
 ) -> Any:
-    """What a group has read, with NULL in the places of others."""
+    """What a group has read, as an array with NULL in the places of other records."""
     count = len(wrong)
     parts = _read_all(
         lambda some: _shaped(_as_struct(read(some)), group.shape), places, bodies, wrong
@@ -240,7 +244,7 @@ def _read_group(
 
 
 def _nothing(read: Callable[[list[bytes]], Any], group: ReadAlike, count: int) -> Any:
-    """So many NULLs, of a group's type."""
+    """An array of `count` NULLs of a group's type."""
     return pa.nulls(count, _shaped(_as_struct(read([])), group.shape).type)
 
 
@@ -250,8 +254,9 @@ def _read_all(
     bodies: list[bytes],
     wrong: list[str | None],
 ) -> list[tuple[list[int], Any]]:
-    """What could be read, in parts. A list fails as a whole, so it is halved until what
-    fails is alone."""
+    """What could be read, as parts with their places. A list with an invalid record
+    fails as a whole, so it is split in two until that record is alone, which is marked
+    in `wrong`."""
     if not bodies:
         return []
     try:
@@ -266,7 +271,7 @@ def _read_all(
 
 
 def _say(error: ValueError) -> str:
-    """Why a record cannot be read, in a line."""
+    """Why a record cannot be read, in one line."""
     if isinstance(error, Unfit):
         return str(error)
     said = str(error).strip().splitlines()
@@ -280,8 +285,8 @@ def _as_struct(batch: Any) -> Any:
 
 
 def _shaped(array: Any, shape: Shape) -> Any:
-    """What was read, as columns have it. Raises `Unfit` where a value is none of its
-    type."""
+    """An Arrow array of messages or values, converted to its shape. Raises `Unfit` for
+    a value that does not fit."""
     match shape:
         case Value():
             return _value(array, shape)
@@ -322,7 +327,7 @@ def _record(array: Any, shape: Record) -> Any:
 
 def _once(array: Any) -> tuple[Any, Any, Any]:
     """The offsets, keys and values of maps. A key that was written twice has its last
-    value, as Protobuf says."""
+    value, as Protobuf specifies."""
     offsets, keys, items = array.offsets, array.keys, array.items
     maps = pc.list_parent_indices(pa.ListArray.from_arrays(offsets, keys))
     entries = pa.table({"map": maps, "key": keys})
@@ -387,12 +392,12 @@ FIRST_SECOND, LAST_SECOND, LAST_NANOSECOND = (
     999_999_999,
 )
 LONGEST_S = 315_576_000_000
-"""What Protobuf says of a Timestamp, that it lies in the years 1 to 9999, and of a
-Duration."""
+"""The bounds that Protobuf specifies for a Timestamp, which are the years 1 to 9999,
+and for a Duration."""
 
 
 def _time(array: Any, shape: Value) -> Any:
-    """A Timestamp, cut to microseconds."""
+    """Timestamps, truncated to microseconds."""
     seconds, nanos = pc.struct_field(array, [0]), pc.struct_field(array, [1])
     _expect_between(
         seconds,
@@ -410,7 +415,7 @@ def _time(array: Any, shape: Value) -> Any:
 
 
 def _seconds(array: Any, shape: Value) -> Any:
-    """A Duration in seconds."""
+    """Durations, in seconds."""
     seconds, nanos = pc.struct_field(array, [0]), pc.struct_field(array, [1])
     said = f"{shape.path}: not a duration"
     _expect_between(seconds, -LONGEST_S, LONGEST_S, said)
@@ -438,7 +443,8 @@ def _expect_between(array: Any, least: int, most: int, said: str) -> None:
 
 
 def _json(written: bytes | None, shape: Value) -> str | None:
-    """The text of a message that is JSON in another form."""
+    """The JSON text of a message that represents JSON (`google.protobuf.Struct`, for
+    example)."""
     if written is None:
         return None
     from google.protobuf import json_format, struct_pb2
@@ -454,8 +460,9 @@ def _json(written: bytes | None, shape: Value) -> str | None:
 
 
 def prefixes(path: Sequence[int]) -> tuple[bytes, ...]:
-    """What may stand before a message of this path: how many indexes there are and
-    each, in varints as of sint64. The first message of a file is a single 0."""
+    """The bytes that may precede a message of this path: the number of indexes and each
+    index, as zigzag varints. For the first message of a file they may also be a single
+    0."""
     written = b"".join(map(_varint, (len(path), *path)))
     return (b"\0", written) if tuple(path) == (0,) else (written,)
 
@@ -470,7 +477,8 @@ def _varint(number: int) -> bytes:
 
 
 def reference(name: str) -> bytes:
-    """What Apicurio's serializers may write before a message: a message of its name,
-    behind its length."""
+    """The bytes that Apicurio's serializers may write before a message: a message with
+    its name, preceded by its length. Empty if the name is too long for a length of one
+    byte."""
     said = name.encode()
     return bytes((len(said) + 2, 0x0A, len(said))) + said if len(said) < 126 else b""

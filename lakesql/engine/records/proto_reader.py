@@ -1,5 +1,5 @@
-"""The messages that a topic's records are read by: the contract's columns, found in the
-writers' schemas. Pure."""
+"""How a topic's Protobuf records are read: where the fields of the contract's columns
+are in the messages of each writer's schema. Pure."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ Columns = Sequence[tuple[str, T.DataType]]
 
 @dataclass(frozen=True, slots=True)
 class ProtoReaders:
-    """How the records of each id are read: `types` are what each group of the plan
-    reads. Why those of some ids are not read, and which columns, and fields in them, no
-    schema has."""
+    """How the records of each schema id are read. `types` has, for each group of
+    `plan`, the type that it reads. `unusable` has the ids whose records cannot be read,
+    each with the reason. `absent` are the columns, and fields in them, that no schema
+    has."""
 
     plan: Plan
     types: tuple[T.StructType, ...] = ()
@@ -55,25 +56,26 @@ class ProtoReaders:
 
 @dataclass(frozen=True, slots=True)
 class _KnownMessage:
-    """A message, in the schema that it is of."""
+    """A message with the schema that defines it."""
 
     schema: ProtoSchema
     message: ProtoMessage
 
     def within(self, found: ProtoField) -> _KnownMessage | None:
-        """The message that a field of it holds."""
+        """The message in a field of this one; None if the field holds no message."""
         message = self.schema.messages.get(found.of)
         return None if message is None else _KnownMessage(self.schema, message)
 
 
 def make_proto_readers(schemas: StreamSchemas, columns: Columns) -> ProtoReaders:
-    """A reader for all writers that write the columns in the same way.
+    """The readers of a topic's records: one for each group of writers that encode the
+    columns in the same way.
 
-    A field is its number: one that the newest schema calls otherwise is the same. It is
-    read by the type that its writer has for it, which says how its bytes are to be
-    taken, and its values become the contract's as those of any other type do. A field
-    that the writer does not know is read as the newest schema has it, so that it has
-    the default that Protobuf gives it.
+    A field is identified by its number: the same number with another name in the newest
+    schema is the same field. It is read with the type in the writer's schema, which
+    determines the encoding, and its values are converted to the contract's types like
+    those of any other type. A field that the writer's schema lacks is read as the
+    newest schema declares it, so that it has Protobuf's default.
     """
     unusable = dict.fromkeys(schemas.missing, "is not in the registry")
     usable: dict[int, ProtoSchema] = {}
@@ -108,7 +110,7 @@ def make_proto_readers(schemas: StreamSchemas, columns: Columns) -> ProtoReaders
 
 
 def _usable(each: Registered) -> ProtoSchema | str:
-    """The schema, or why records written with it cannot be read."""
+    """The parsed schema, or why records written with it cannot be read."""
     if each.kind != "PROTOBUF":
         return f"is a schema of {each.kind}, not of Protobuf"
     try:
@@ -146,12 +148,12 @@ def _group(
 
 
 _SKIP: dict[Wire, int] = {"confluent": 5, "apicurio": 9, "apicurio_headers": 0}
-"""How many bytes stand before what names the message."""
+"""The number of bytes before those that name the message."""
 
 
 def _writer(wire: Wire, group: int, schema: str, own: _KnownMessage) -> Writer:
-    """What stands before messages of a writer: Confluent's serializers write a path,
-    Apicurio's a name or nothing."""
+    """A writer, with the bytes that may precede its messages: Confluent's serializers
+    write the message's path, Apicurio's its name or nothing."""
     mine: list[bytes] = []
     others: list[tuple[bytes, str]] = []
     for path, name in own.schema.paths.items():
@@ -169,14 +171,14 @@ def _writer(wire: Wire, group: int, schema: str, own: _KnownMessage) -> Writer:
 
 @dataclass(slots=True)
 class _MadeFile:
-    """The messages of a reader, as they are made, and the columns and fields that no
+    """The messages of a reader under construction, and the columns and fields that no
     schema has."""
 
     messages: list[Any] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
 
     def message(self) -> Any:
-        """A new message, by a name of its own."""
+        """A new message with a unique name, added to the file."""
         from google.protobuf.descriptor_pb2 import DescriptorProto
 
         made = DescriptorProto(name=f"{MESSAGE[0]}{len(self.messages)}")
@@ -184,7 +186,7 @@ class _MadeFile:
         return made
 
     def file(self) -> bytes:
-        """The descriptor of a file with all of them."""
+        """The serialized descriptor of a file with all messages."""
         from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
         made = FileDescriptorProto(
@@ -201,11 +203,11 @@ def _read_record(
     inside: tuple[str, ...],
     path: str,
 ) -> tuple[str, Record, T.StructType]:
-    """The name of a message that reads these columns, what becomes of it, and the type
-    of that.
+    """The name of a new message that reads these columns, its shape, and the type that
+    it becomes.
 
-    `bases` are the message as schemas have it, the newest first, and `own` as the
-    writer has it.
+    `bases` are the message in all schemas, the newest first, and `own` is the writer's.
+    `inside` are the messages around it.
     """
     message = made.message()
     taken: set[int] = set()
@@ -242,8 +244,8 @@ def _read_record(
 
 @dataclass(frozen=True, slots=True)
 class _WrittenField:
-    """The field that a column is read from, and what its writer knows of the message in
-    it."""
+    """The field that a column is read from, the schema that defines it, and the
+    writer's version of the message in it (`below`), if any."""
 
     field: ProtoField
     schema: ProtoSchema
@@ -253,8 +255,8 @@ class _WrittenField:
 def _source(
     entry: ProtoField, bases: tuple[_KnownMessage, ...], own: _KnownMessage | None
 ) -> _WrittenField | None:
-    """The field as its writer has it; None where the writer has another one by its
-    number."""
+    """The field to read for `entry`, as the writer's schema has it; None if the writer
+    uses its number for another field."""
     if own is None:
         return _newest_source(entry, bases)
     by_number = own.message.of_number(entry.number)
@@ -271,19 +273,19 @@ def _source(
 def _newest_source(
     entry: ProtoField, bases: tuple[_KnownMessage, ...]
 ) -> _WrittenField:
-    """The field as the newest schema has it that knows it."""
+    """The field as the newest schema that has it declares it."""
     base = next(each for each in bases if entry in each.message.fields)
     return _WrittenField(entry, base.schema, None)
 
 
 def _is_same(written: ProtoField, entry: ProtoField) -> bool:
-    """Whether two fields of one number are one, which may have another name now; else
-    one took the other's place."""
+    """Whether two fields with the same number are the same field, perhaps renamed;
+    otherwise the number was reused."""
     return written.name == entry.name or _family(written) == _family(entry)
 
 
 def _is_taken(written: ProtoField, newest: ProtoMessage) -> bool:
-    """Whether the number of a field is that of another one in the newest schema."""
+    """Whether the newest schema has this field under another name."""
     found = newest.of_number(written.number)
     return found is not None and found.name != written.name and _is_same(written, found)
 
@@ -297,7 +299,7 @@ def _family(field: ProtoField) -> str:
 def _below(
     entry: ProtoField, bases: tuple[_KnownMessage, ...]
 ) -> tuple[_KnownMessage, ...]:
-    """The message in a field, as schemas have it."""
+    """The message in a field, as each schema that has the field declares it."""
     found = ((each, each.message.of_number(entry.number)) for each in bases)
     below = (
         known.within(field)
@@ -309,9 +311,10 @@ def _below(
 
 @dataclass(frozen=True, slots=True)
 class _ReadField:
-    """A field that is read: as the newest schema has it, as its writer has it, and what
-    schemas know of the message in it. `names` are those of its enum's numbers, `inside`
-    the messages around it, and `path` is where it stands."""
+    """A field to be read: `entry` as the newest schema has it, `source` as the writer
+    has it. `bases` are the versions of the message in it, `names` the names of its
+    enum's numbers, `inside` the messages around it, and `path` is its place in the
+    record."""
 
     entry: ProtoField
     source: _WrittenField
@@ -325,7 +328,8 @@ class _ReadField:
 def _read_field(
     message: Any, reading: _ReadField, wanted: T.DataType | None
 ) -> tuple[Shape, T.DataType]:
-    """Add a field to a reader's message: what becomes of it, and its type."""
+    """The shape of a field and the type that it becomes. Adds the field to the reader's
+    message."""
     source, entry = reading.source.field, reading.entry
     below = reading.source.schema.messages.get(source.of)
     is_repeated = (
@@ -363,7 +367,8 @@ def _read_map(
     reading: _ReadField,
     wanted: T.DataType | None,
 ) -> tuple[Shape, T.DataType]:
-    """A map: its entries are messages within the one that has it."""
+    """The shape of a map and the type that it becomes. Adds its entry as a message
+    nested in the reader's message."""
     made = message.nested_type.add(name=f"F{added.number}Entry")
     made.options.map_entry = True
     added.type, added.type_name = _MESSAGE, f".{message.name}.{made.name}"
@@ -397,11 +402,12 @@ def _read_map(
 
 
 _KEY_TYPES = {"string": "string", "bigint": "int64"}
-"""What keys may become that are something else."""
+"""The types to which the keys of a map can be converted, with Arrow's names."""
 
 
 def _value_of(base: _KnownMessage, number: int) -> _KnownMessage | None:
-    """The message that is the value of a map's entry."""
+    """The message in this field of a map's entry; None if `base` is no entry, or the
+    field holds no message."""
     found = base.message.of_number(number) if base.message.is_entry else None
     return None if found is None else base.within(found)
 
@@ -417,13 +423,14 @@ _TYPES = {
     "string": T.StringType(),
     "bytes": T.BinaryType(),
 }
-"""The types of values that are taken as they are read."""
+"""The types of values that need no conversion."""
 
 
 def _read_single(
     added: Any, reading: _ReadField, source: ProtoField, wanted: T.DataType | None
 ) -> tuple[Shape, T.DataType]:
-    """One value of a field: what becomes of it, and its type."""
+    """The shape of one value of a field and the type that it becomes. Sets the type of
+    `added`, the reader's field."""
     if source.kind in ("message", "group"):
         return _read_message(added, reading, source, wanted)
     if source.kind != "enum":
@@ -447,8 +454,8 @@ def _read_scalar(
 
 
 def _names_of(entry: ProtoField, bases: Iterable[_KnownMessage]) -> dict[int, str]:
-    """The names of an enum's numbers, a number's newest one where it has several;
-    `bases` have the field."""
+    """The names of an enum's numbers in all schemas; of several names for a number, the
+    newest. `bases` are the messages with the field."""
     names: dict[int, str] = {}
     for each in bases:
         found = each.message.of_number(entry.number)
@@ -490,7 +497,8 @@ def _read_message(
 def _read_known(
     added: Any, reading: _ReadField, source: ProtoField
 ) -> tuple[Shape, T.DataType] | None:
-    """A message that Protobuf gives a meaning; None where it is no such one."""
+    """The shape and type of one of Protobuf's well-known messages; None if the message
+    is none."""
     fields: tuple[tuple[str, str], ...]
     if source.of in (TIMESTAMP, DURATION):
         fields = (("seconds", "int64"), ("nanos", "int32"))

@@ -1,5 +1,5 @@
-"""What is read of the keys of records, beside their values: columns, and the key that a
-record without one deletes."""
+"""What is read from the keys of records: columns, and the key that a record without a
+value deletes."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 
 def field_of(column: ContractColumn) -> str:
-    """What keys call the field of a column."""
+    """The name of a column's field in keys."""
     return column.name.removeprefix(KEY_FIELD)
 
 
 def key_value(column: ContractColumn) -> Column:
-    """The value of a column in `_lakesql_key`; NULL where it does not fit."""
+    """The value of a column in `_lakesql_key`; NULL if it does not fit."""
     return F.col(KEY)["row"][field_of(column)].try_cast(column.type)
 
 
 def key_reason(contract: Contract) -> Column:
-    """Why a record is bad whose value is none; NULL if its key is not either, or
-    nothing was read of it."""
+    """Why the key makes a record bad whose value is good: it cannot be read, or a
+    required column is NULL. NULL if the key is good, or was not read."""
     missing = (
         (key_value(column).isNull(), F.lit(REQUIRED_MISSING))
         for column in contract.key_columns
@@ -43,7 +43,7 @@ def key_reason(contract: Contract) -> Column:
 
 
 def key_detail(contract: Contract) -> Column:
-    """What is wrong with a record's key, in words; NULL where nothing is."""
+    """The text about what is wrong with a record's key; NULL if nothing is."""
     missing = (
         (key_value(column).isNull(), F.lit(f"the key: {field_of(column)}"))
         for column in contract.key_columns
@@ -56,7 +56,7 @@ def key_detail(contract: Contract) -> Column:
 
 
 def tombstone_columns(contract: Contract) -> tuple[ContractColumn, ...]:
-    """The columns of the key that a record without a value deletes; none where such
+    """The columns of the key that a record without a value deletes; none if such
     records delete nothing."""
     if not contract.tombstones:
         return ()
@@ -68,8 +68,8 @@ def tombstone_columns(contract: Contract) -> tuple[ContractColumn, ...]:
 
 
 def tombstone_key(contract: Contract) -> Column:
-    """The key of a record without a value, as a struct; NULL where a column of it is,
-    or nothing could be read."""
+    """The key of a record without a value, as a struct; NULL if one of its columns is
+    NULL, or the key cannot be read."""
     values = {column.name: key_value(column) for column in tombstone_columns(contract)}
     is_read = F.col(KEY)["reason"].isNull()
     for value in values.values():
@@ -80,11 +80,11 @@ def tombstone_key(contract: Contract) -> Column:
 
 
 def key_text(columns: Sequence[ContractColumn]) -> Column:
-    """The key of a record as a JSON object: as it is, out of the schema around it, or a
-    bare value as its one column.
+    """The key of a record as a JSON object. A schema around it is removed, and a bare
+    value becomes the value of the one column.
 
-    A text may be bare, or as JSON writes it. One that no table can have is the key as
-    it is, for who judges it.
+    A bare text may be with or without JSON's quotes. A key with text that no table can
+    store stays as it is, so that it is found to be bad later.
     """
     whole = F.col("key").cast("string")
     is_wrapped = F.get_json_object(whole, "$.schema.type").isNotNull()

@@ -1,5 +1,5 @@
-"""Schemas of Avro that records name by an id: each record is read by its own, as the
-contract's columns."""
+"""How values with Avro schemas of a registry become the contract's columns: each record
+is read by the schema that it names."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from lakesql.registry.schemas import StreamSchemas
 
 
 def read_avro(schemas: StreamSchemas, columns: Columns, corrupt: str) -> Reading:
-    """What reads records by schemas of Avro: a column for each of the readers that they
-    take."""
+    """How to read records with these Avro schemas: a column for each group of writers
+    with the same reader."""
     readers = _readers_of(schemas, columns)
     body = body_of(schemas.wire)
     groups = {
@@ -43,12 +43,12 @@ def read_avro(schemas: StreamSchemas, columns: Columns, corrupt: str) -> Reading
 def _readers_of(
     schemas: StreamSchemas, columns: tuple[tuple[str, T.DataType], ...]
 ) -> Readers:
-    """How the records of each id are read."""
+    """How the records of each schema id are read."""
     return make_readers(schemas, columns, _resolves)
 
 
 def _read_group(group: ReaderGroup, body: Column) -> Column:
-    """What is read of the records of a group's writers; NULL for others."""
+    """The parsed values of a group's records; NULL on others."""
     options = {"mode": "PERMISSIVE", "avroSchema": with_tail(group.reader)}
     read = (
         (
@@ -62,7 +62,7 @@ def _read_group(group: ReaderGroup, body: Column) -> Column:
 
 @cache
 def read_type(reader: str) -> T.StructType:
-    """What Spark makes of the records that are read with a schema."""
+    """The Spark type of records that are read with this schema."""
     parsed = java_class("org.apache.avro.Schema$Parser")().parse(reader)
     found = (
         java_class("org.apache.spark.sql.avro.SchemaConverters")
@@ -75,7 +75,8 @@ def read_type(reader: str) -> T.StructType:
 
 
 def _resolves(reader: str, writer: str) -> bool:
-    """Whether Avro itself can read by the one what the other has written."""
+    """Whether Avro itself can read with the first schema what was written with the
+    second."""
     parse = java_class("org.apache.avro.Schema$Parser")
     try:
         found = java_class(

@@ -1,8 +1,8 @@
-"""Schemas of Protobuf that records name by an id: each record is read by its own, as
-the contract's columns.
+"""How values with Protobuf schemas of a registry become the contract's columns: each
+record is read by the schema that it names.
 
-That is done in Python on the executors (`proto_decode.py`), which get the ids and the
-values of records alone.
+This is done in Python on the executors (`proto_decode.py`), to which only the ids and
+values of records are sent.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ cloudpickle.register_pickle_by_value(proto_decode)  # type: ignore[no-untyped-ca
 
 
 def read_proto(schemas: StreamSchemas, columns: Columns, corrupt: str) -> Reading:
-    """What reads records by schemas of Protobuf: one column, in which each reader has a
-    field."""
+    """How to read records with these Protobuf schemas: one column, in which each group
+    of writers has a field. Raises an error if the extra that it needs is not
+    installed."""
     if find_spec("ptars") is None:
         raise not_installed("ptars", EXTRA)
     readers = _readers_of(schemas, columns)
@@ -58,5 +59,5 @@ def read_proto(schemas: StreamSchemas, columns: Columns, corrupt: str) -> Readin
 
 @cache
 def _readers_of(schemas: StreamSchemas, columns: Columns) -> ProtoReaders:
-    """How the records of each id are read."""
+    """How the records of each schema id are read."""
     return make_proto_readers(schemas, columns)

@@ -1,5 +1,5 @@
-"""Values that name the schema they were written with by an id of a registry, each read
-by that schema."""
+"""How values that name their schema by an id of a registry are read, each with that
+schema."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _KINDS: Mapping[str, Callable[[StreamSchemas, Columns, str], Reading]] = {
     "AVRO": read_avro,
     "PROTOBUF": _read_proto,
 }
-"""What reads records, by the kind of the schemas that they name."""
+"""How records are read, by the kind of their schemas."""
 
 
 def registry_columns(
     schemas: StreamSchemas, columns: Columns, row: str, corrupt: str
 ) -> dict[str, Column]:
-    """The columns that reading adds to a raw record, in their order: the id, what its
-    kind of schema reads, the row.
+    """The columns that parsing adds to a raw record, in order: the schema id, the
+    parsed values, the row.
 
     The last one, `row`, is a struct of `columns` and of `corrupt`: what is wrong, or
-    NULL. An id that is not among those of `schemas` fails the task: it is looked up,
-    and the batch written anew.
+    NULL. An id that is not in `schemas` fails the task: it is then looked up, and the
+    batch is written again.
     """
     reading = _read(schemas, columns, corrupt)
     return {SCHEMA: schema_id(schemas), **reading.columns, row: reading.row}
@@ -45,7 +45,7 @@ def registry_columns(
 
 def find_absent(schemas: StreamSchemas, columns: Columns) -> tuple[str, ...]:
     """The columns, and fields in them, that none of the schemas has. Raises
-    `NoColumnError` for one that no type of Spark's is."""
+    `NoColumnError` for a field whose type Spark does not have."""
     return _read(schemas, columns, CORRUPT).absent
 
 

@@ -1,8 +1,8 @@
-"""Which records of a topic are those of one table, by the value of a column: the others
-are ignored, good or bad.
+"""Which records of a topic belong to one table, by the value of a column (`route`); the
+others are ignored, good or bad.
 
-A record that has no such value may be of any table: it is a dead letter in each, as is
-one that nobody can read.
+A record without such a value may belong to any table: it is a dead letter in each, and
+so is a record that cannot be read.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from lakesql.names import (
 from lakesql.stream.route import Route
 
 LONGEST_VALUE = 1_000
-"""How many characters a value may have that stands for a table: it is kept, and told,
-as a name."""
+"""How many characters a value that names a table may have, as it is stored and shown as
+a name."""
 
 
 def routed(parsed: DataFrame, route: Route, *, is_separated: bool) -> DataFrame:
     """Parsed records, which have `_lakesql_raw`, with `_lakesql_ignored` and
     `_lakesql_unknown_table`.
 
-    Of a record of another table it is not asked whether it is bad. Where it is the
-    place of a value that says which it is (`is_separated`), a bad record has none: a
-    field may be missing before it. A tombstone has no value: it deletes the row of its
-    key in whichever table that is.
+    Records of other tables are never rejected. `is_separated`: values are found by
+    their position, so that a bad record may have the wrong value in the column and is
+    treated as if it had none. A tombstone has no value: it deletes the row of its key
+    in whichever table has it.
     """
     value = F.expr(field_path(route.column))
     if is_separated:
@@ -68,24 +68,24 @@ def routed(parsed: DataFrame, route: Route, *, is_separated: bool) -> DataFrame:
 
 
 def has_name(value: Column) -> Column:
-    """Whether a value can stand for a table."""
+    """Whether a value can name a table."""
     return F.coalesce(F.length(value) <= LONGEST_VALUE, F.lit(False))
 
 
 def is_settled(value: Column, route: Route) -> Column:
-    """Whether the project knows what becomes of a value, or its group takes no records
-    of it."""
+    """Whether the project has decided about a value: it assigns it to a table or leaves
+    it out, or the patterns of its group leave it out."""
     is_taken = _fits(value, route.include) & ~_fits(value, route.exclude)
     return value.isin([route.value, *route.known]) | ~is_taken
 
 
 def route_detail(route: Route) -> str:
-    """What is wrong with a record that could be read, and is of no table."""
+    """The text about a record that could be read but names no table."""
     return f"{route.column}: no text of {LONGEST_VALUE:,} characters at most, which says of which table the record is"
 
 
 def _rejected(parsed: DataFrame, reason: Column) -> Column:
-    """`_lakesql_rejected`, as the records have it."""
+    """`_lakesql_rejected` for this reason, with the type that it has in the records."""
     kind = parsed.schema[REJECTED].dataType
     assert isinstance(kind, T.StructType)
     values = {"reason": reason, **{name: F.col(RAW)[name] for name in RAW_FIELDS}}
@@ -94,8 +94,8 @@ def _rejected(parsed: DataFrame, reason: Column) -> Column:
 
 
 def _fits(value: Column, patterns: Sequence[str]) -> Column:
-    """Whether a value fits a pattern, as Python says it, whose regular expressions Java
-    writes in other words."""
+    """Whether a value matches one of the patterns of Python's `fnmatch`, translated to
+    Java's regular expressions."""
     return any_of(value.rlike(_in_java(translate(pattern))) for pattern in patterns)
 
 

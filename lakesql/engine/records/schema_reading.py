@@ -17,9 +17,9 @@ Columns = tuple[tuple[str, T.DataType], ...]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What reads the records of known ids: the columns that it adds to a raw record, in
-    their order, over the id in `SCHEMA`; the row over these; and the columns, and
-    fields in them, that no schema has."""
+    """How the records of known schema ids are read. `columns` are those that it adds to
+    a raw record, in order, over the id in `SCHEMA`; `row` is the row over these.
+    `absent` are the columns, and fields in them, that no schema has."""
 
     columns: Mapping[str, Column]
     row: Column
@@ -32,8 +32,8 @@ def choose_row(
     corrupt: str,
     otherwise: Column,
 ) -> Column:
-    """The row of a record: that of its id, or one of NULLs in which `corrupt` says why
-    there is none."""
+    """The row of a record by its schema id; if there is none, a row of NULLs in which
+    `corrupt` is `otherwise`, the reason."""
     nothing = F.struct(
         *(F.lit(None).cast(kind).alias(name) for name, kind in columns),
         otherwise.alias(corrupt),

@@ -1,5 +1,5 @@
-"""Which times are taken for times: what Spark makes of other numbers and texts is
-none."""
+"""Which numbers and texts are valid dates and timestamps; what else Spark would make
+one of is refused."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ COMMON_TIMES = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 """The years 1 to 9999, in microseconds."""
 
 COMMON_DAYS = (-719_162, 2_932_896)
-"""The same years, in days since 1970."""
+"""The same years, in days since 1970-01-01."""
 
 
 def is_common_year(time: Column) -> Column:
-    """Whether a time without a zone is of the years 1 to 9999."""
+    """Whether a timestamp without a time zone lies in the years 1 to 9999."""
     return F.year(time).between(1, 9999)
 
 
 def is_time_alone(text: Column) -> Column:
     """Whether the text of a timestamp is a time without a date, which Spark puts on the
-    day of the reading."""
+    current day."""
     return text.rlike(r"^\s*T?[0-9]{1,2}:")
 
 
 def is_more_than_date(text: Column) -> Column:
-    """Whether the text of a date has something behind a blank or a `T` that is no time:
-    Spark passes over it."""
+    """Whether the text of a date has something after a blank or a `T` that is no time,
+    which Spark ignores."""
     return text.rlike(r"[0-9][ T]\s*\S") & text.try_cast("timestamp").isNull()
 
 
 def is_whole_number(text: Column) -> Column:
     """Whether the text is a whole number."""
-    # what most times are, by far less than a pattern takes
+    # true for most texts of timestamps, and far cheaper than the pattern
     is_in_zone = F.right(text, F.lit(1)) == "Z"
     return ~is_in_zone & text.rlike("^-?[0-9]+$")
 
@@ -52,20 +52,20 @@ _SINCE_EVER = (
     "-290308-12-21T19:59:05.224192Z",
     "-292269055-12-02T23:00:00Z",
 )
-"""How Debezium writes Postgres' infinite times: as texts, as a number of milliseconds
-whatever the unit is, and as the last times for which Java has microseconds and
-milliseconds."""
+"""How Debezium writes Postgres' infinite timestamps: as texts, as a number of
+milliseconds whatever the unit is, and as the last timestamps for which Java has
+microseconds and milliseconds."""
 
 _DAYS_FOR_EVER, _DAYS_SINCE_EVER = (
     ("infinity", "2147483647"),
     ("-infinity", "-2147483648"),
 )
-"""How it writes infinite dates."""
+"""How Debezium writes infinite dates."""
 
 
 def infinite(text: Column, wanted: T.DataType) -> Column:
-    """1 for a date or time that is `infinity`, -1 for `-infinity`, NULL for others and
-    for other types."""
+    """1 for a date or timestamp that is `infinity`, -1 for `-infinity`, NULL for other
+    values and other types."""
     last: tuple[str, ...]
     first: tuple[str, ...]
     match wanted:
@@ -81,11 +81,11 @@ def infinite(text: Column, wanted: T.DataType) -> Column:
 
 
 def time_of(text: Column, wanted: T.DataType, unit: Column) -> Column:
-    """The time of a number, which counts `unit` since 1970, or of a text; NULL where it
-    is none of the common years, or a time without a date."""
+    """The timestamp of a number, in `unit` since 1970, or of a text; NULL if it is
+    outside the years 1 to 9999, or a time without a date."""
     written = F.when(~is_time_alone(text), text.try_cast("timestamp"))
     value = F.when(is_whole_number(text), _counted(text, unit)).otherwise(written)
-    # named alone: what stands there several times is worked out once
+    # bound to a name, as an expression that occurs several times is evaluated once
     micros = F.unix_micros(value)
     return F.when(
         micros.between(*COMMON_TIMES), F.timestamp_micros(micros).cast(wanted)
@@ -104,7 +104,7 @@ _TO_MICROS: dict[str, Callable[[Column], Column]] = {
 
 
 def _counted(text: Column, unit: Column) -> Column:
-    """The time that a number stands for; NULL where nobody says what it counts."""
+    """The timestamp of a number in this unit; NULL if the unit is."""
     number = text.try_cast("bigint")
     micros = F.lit(None).cast("bigint")
     for name, to_micros in _TO_MICROS.items():

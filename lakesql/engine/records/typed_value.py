@@ -1,5 +1,5 @@
-"""Values that have types by their schema, and what becomes of them where the contract
-has others."""
+"""How values that have types by their schema are converted to the contract's types, and
+which of them do not fit."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def as_columns(
     corrupt: str,
     kind: T.StructType | None = None,
 ) -> Column:
-    """A struct that was read as one of `columns`, each of its type, and `corrupt`: what
-    is wrong, or NULL.
+    """A struct of `columns`, each converted to its type from the parsed struct `body`,
+    and of `corrupt`: what is wrong, or NULL.
 
-    `wrong` is a CASE of what is wrong with the record itself. `kind` is the type of
-    what was read, where that is known: a value that has its type is taken as it is.
+    `wrong` is a CASE of the faults of the record itself. `kind` is the type of `body`,
+    if it is known: a value that has the wanted type is then not converted.
     """
     types = (
         {} if kind is None else {field.name: field.dataType for field in kind.fields}
@@ -54,8 +54,8 @@ def as_columns(
 
 
 def can_convert(found: T.DataType, wanted: T.DataType) -> bool:
-    """Whether values of the one type may be values of the other: Spark refuses a cast
-    of others before it is run."""
+    """Whether values of the first type may fit the second: Spark refuses other casts
+    before it runs."""
     match found, wanted:
         case T.StructType(), T.StructType():
             types = {field.name.lower(): field.dataType for field in found.fields}
@@ -80,7 +80,8 @@ def can_convert(found: T.DataType, wanted: T.DataType) -> bool:
 
 
 def _is_dated(kind: T.DataType) -> bool:
-    """Whether a value of the type may lie in a year that no table takes."""
+    """Whether the type is a date or timestamp, or has some nested within, whose years
+    have to be checked."""
     match kind:
         case T.StructType(fields=fields):
             return any(_is_dated(field.dataType) for field in fields)
@@ -93,8 +94,8 @@ def _is_dated(kind: T.DataType) -> bool:
 
 
 def _convert(value: Column, wanted: T.DataType) -> Column:
-    """The value as the wanted type; NULL where it does not fit. Fields are found by
-    their names."""
+    """The value converted to the wanted type; NULL if it does not fit. Fields are found
+    by name."""
     match wanted:
         case T.StructType(fields=fields):
             parts = (
@@ -111,7 +112,7 @@ def _convert(value: Column, wanted: T.DataType) -> Column:
 
 
 def _fits(value: Column, wanted: T.DataType) -> Column:
-    """Whether nothing of the value is lost by `_convert`."""
+    """Whether `_convert` loses nothing of the value."""
     match wanted:
         case T.StructType(fields=fields):
             return value.isNull() | all_of(
@@ -130,12 +131,13 @@ def _fits(value: Column, wanted: T.DataType) -> Column:
 
 
 def _is_kept(value: Column, cast: Column, wanted: T.DataType) -> Column:
-    """Whether what the value was cast to is all of it; NULL where it is not even that.
+    """Whether a cast value is the whole of the original one; may be NULL, which means
+    no.
 
-    A cast cuts off fractions, and the time of a date. It takes a number for seconds:
-    milliseconds lie beyond the year 9999 then. It puts a text that is a time alone on
-    the day of the reading, passes over what stands behind a date, takes a number as
-    Java's source code has it, and makes infinity of a large double.
+    A cast drops fractions, and the time of a date. It takes a number for seconds, so
+    that milliseconds come to lie beyond the year 9999. It puts a text that is only a
+    time on the current day, ignores what follows a date, accepts a number in the
+    notation of Java's source code, and makes a large double infinite.
     """
     kind = F.typeof(value)
     match wanted:
@@ -172,4 +174,5 @@ def _is_kept(value: Column, cast: Column, wanted: T.DataType) -> Column:
 
 
 _DECIMAL = "decimal(38,18)"
-"""In which two decimals are compared; one that is too large for it is not."""
+"""The type in which two decimals are compared; decimals too large for it are not
+compared."""

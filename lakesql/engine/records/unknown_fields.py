@@ -1,9 +1,9 @@
-"""Fields of a JSON document that its contract does not know, at any depth, each by its
-path and with what it holds.
+"""Which fields of a JSON document its contract does not know, at any depth, each with
+its path and its value.
 
-A path is `a.b` of a field in a struct, `items[0].b` of one in an array, and
-`prices.chf.b` of one in a map. A name that has a dot, a bracket or a backtick in it
-stands in backticks, so that a path is of one field.
+A path is `a.b` for a field in a struct, `items[0].b` for one in an array, and
+`prices.chf.b` for one in a map. A name with a dot, a bracket or a backtick in it is in
+backticks, so that no two fields have the same path.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ from lakesql.events import NAMED_FIELDS
 
 def find_unknown(text: Column, columns: T.StructType) -> Column:
     """The fields of a document that the columns do not know, as an array of `path` and
-    `value`; NULL where all are.
+    `value`; NULL if there are none.
 
-    A `value` is the JSON that stands in the document, of the last field of a name.
-    Where the fields of an object cannot be told apart, as one is more than `DEPTH`
-    levels deep or the text is no strict JSON, its `value` is NULL.
+    `value` is the JSON as written; of fields with the same name the last is taken. For
+    an object whose fields cannot be determined, as they are more than `DEPTH` levels
+    deep or the text is not standard JSON, there is one entry whose `value` is NULL.
     """
     found = _unknown_in(text, columns, None)
     return F.when(_may_have_unknown(text, columns), F.when(F.size(found) > 0, found))
 
 
 def is_untold(unknown: Column) -> Column:
-    """Whether the fields of an object cannot be told apart."""
+    """Whether an object has fields that could not be determined."""
     return F.coalesce(
         F.exists(unknown, lambda field: field["value"].isNull()), F.lit(False)
     )
 
 
 def untold_record() -> Column:
-    """What `find_unknown` says of a document whose own fields cannot be told apart."""
+    """The result of `find_unknown` for a document whose own fields cannot be
+    determined."""
     return F.array(_field(F.lit(""), F.lit(None).cast("string")))
 
 
 def rescued_text(unknown: Column) -> Column:
-    """The JSON object that has the unknown fields by their paths; NULL where there are
-    none.
+    """A JSON object of the unknown fields by their paths; NULL if there are none.
 
-    A word that stands for a number, such as NaN, is a text there.
+    A word for a number, such as NaN, is a string in it.
     """
 
     def member(field: Column) -> Column:
@@ -65,8 +65,8 @@ def rescued_text(unknown: Column) -> Column:
 
 
 def rescued_counts(rescued: Column) -> tuple[Column, Column]:
-    """How many of the texts of `rescued_text` there are, and the paths in the most
-    frequent of them, each in a line."""
+    """Two aggregates over `rescued_text`: the number of texts that are not NULL, and
+    the paths in the most frequent ones, one per line."""
     named = F.array_join(_named_fields(rescued), "\n")
     frequent = F.transform(
         F.call_function("approx_top_k", named, F.lit(NAMED_FIELDS)),
@@ -76,13 +76,13 @@ def rescued_counts(rescued: Column) -> tuple[Column, Column]:
 
 
 def split_names(counted: str) -> tuple[str, ...]:
-    """The paths of `rescued_counts`, each once, as many as are named."""
+    """The distinct paths in a result of `rescued_counts`, at most `NAMED_FIELDS`."""
     return tuple(dict.fromkeys(filter(None, counted.split("\n"))))[:NAMED_FIELDS]
 
 
 def _named_fields(rescued: Column) -> Column:
-    """The paths in a text of `rescued_text`, without the places in arrays, as many as
-    are named; NULL where it is."""
+    """The first `NAMED_FIELDS` paths of a `rescued_text`, sorted and without array
+    indexes; NULL if the text is."""
     paths = F.transform(
         F.json_object_keys(rescued),
         lambda path: F.regexp_replace(path, r"\[[0-9]+\]", "[]"),
@@ -91,7 +91,7 @@ def _named_fields(rescued: Column) -> Column:
 
 
 def say_unknown(unknown: Column) -> Column:
-    """What is said of a record that has unknown fields: their paths."""
+    """The text about a record that has unknown fields: their paths."""
     paths = F.transform(unknown, lambda field: field["path"])
     named = F.array_join(F.slice(paths, 1, NAMED_FIELDS), ", ")
     more = F.when(
@@ -112,8 +112,7 @@ def say_unknown(unknown: Column) -> Column:
 
 
 def _may_have_unknown(text: Column, columns: T.StructType) -> Column:
-    """Whether there may be unknown fields, asked cheaply: without regard to values and
-    places."""
+    """Whether there may be unknown fields, by a cheap test of the names alone."""
     keys = F.json_object_keys(text)
     if has_structs(columns):
         return F.lit(True)
@@ -121,16 +120,16 @@ def _may_have_unknown(text: Column, columns: T.StructType) -> Column:
 
 
 def has_structs(columns: T.StructType) -> bool:
-    """Whether names alone do not say whether there are unknown fields: within a column
-    there may be some."""
+    """Whether a column has structs, in which there may be unknown fields too, so that
+    the names of the columns do not tell."""
     return any(_has_struct(field.dataType) for field in columns.fields)
 
 
 def _unknown_in(text: Column, wanted: T.DataType, path: Column | None) -> Column:
     """The unknown fields in the text of a value of this type, which may be NULL; an
-    empty array where there are none.
+    empty array if there are none.
 
-    `path` is None of the document itself.
+    `path` is that of the value, None for the document itself.
     """
     match wanted:
         case T.StructType():
@@ -154,8 +153,8 @@ def _unknown_in(text: Column, wanted: T.DataType, path: Column | None) -> Column
 def _unknown_of(
     found: Column, text: Column, wanted: T.StructType, path: Column | None
 ) -> Column:
-    """The unknown fields of an object, of which `found` are the members, and those
-    within its known ones."""
+    """The unknown fields of an object with these members (`found`), and those nested in
+    its known ones."""
     known = _names(wanted)
     own = F.transform(
         F.filter(
@@ -181,7 +180,7 @@ def _unknown_of(
 def _unknown_of_values(
     found: Column, text: Column, element: T.DataType, path: Column
 ) -> Column:
-    """The unknown fields in the values of a map, of which `found` are the members."""
+    """The unknown fields in the values of a map with these members (`found`)."""
     each = F.transform(
         _last_of_each(found),
         lambda member: _unknown_in(
@@ -194,7 +193,7 @@ def _unknown_of_values(
 def _unknown_of_items(
     found: Column, text: Column, element: T.DataType, path: Column
 ) -> Column:
-    """The unknown fields in the items of an array, which `found` are."""
+    """The unknown fields in the items of an array (`found`)."""
 
     def unknown_of(item: Column, place: Column) -> Column:
         return _unknown_in(
@@ -206,7 +205,7 @@ def _unknown_of_items(
 
 
 def _is_whole(found: Column, text: Column) -> Column:
-    """Whether `found` are all members of an object."""
+    """Whether `found` has all members of an object."""
     names = found["names"]
     is_counted = F.coalesce(
         F.size(F.json_object_keys(text)) == F.size(names), F.lit(True)
@@ -219,8 +218,9 @@ def _is_whole(found: Column, text: Column) -> Column:
 def _told_apart(
     text: Column, begins: str, is_whole: Column, path: Column | None, fields: Column
 ) -> Column:
-    """The fields of a value that `begins` so, where all within it was found; else one
-    that has no value."""
+    """The unknown fields of a value if all within it were found (`is_whole`); else one
+    entry without a value. An empty array if the text does not begin like the expected
+    object or array."""
     untold = (
         untold_record()
         if path is None
@@ -231,7 +231,7 @@ def _told_apart(
 
 
 def _last_of_each(found: Column) -> Column:
-    """The members of an object in their order, of those of one name the last."""
+    """The members of an object in order; of members with the same name the last."""
     both = F.arrays_zip(found["names"], found["values"])  # the last one first
     last = F.filter(
         both,
@@ -243,7 +243,7 @@ def _last_of_each(found: Column) -> Column:
 
 
 def _below(path: Column | None, name: Column) -> Column:
-    """The path of a field in what has this path."""
+    """The path of a field in the value at this path."""
     quoted = F.concat(F.lit("`"), F.replace(name, F.lit("`"), F.lit("``")), F.lit("`"))
     step = F.when(name.rlike(r"[.\[\]`]"), quoted).otherwise(name)
     return step if path is None else F.concat(path, F.lit("."), step)
@@ -267,13 +267,13 @@ def _names(columns: T.StructType) -> Column:
 
 
 def _json_string(text: Column) -> Column:
-    """The text as JSON writes it."""
+    """The text as a JSON string."""
     written = F.to_json(F.array(text))
     return F.substring(written, F.lit(2), F.length(written) - 2)
 
 
 def _has_struct(wanted: T.DataType) -> bool:
-    """Whether values of a type are structs, or hold some."""
+    """Whether the type is a struct, or has structs nested within."""
     match wanted:
         case T.StructType():
             return True

@@ -1,1 +1,1 @@
-"""Reading streams, whatever the connection is."""
+"""How streams are read with Spark, whatever their sources are."""

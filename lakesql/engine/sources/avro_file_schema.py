@@ -1,10 +1,9 @@
-"""The schema of an Avro file in Spark's types, by which it is told what Spark's reader
-would make other values of.
+"""Which columns of an Avro file Spark would silently misread, by the file's schema.
 
-Spark rounds a decimal to one of fewer digits behind the point. It takes a whole number
-for milliseconds since 1970, or for days, where the contract has a time, which makes the
-year 58135 of microseconds. Of a time it gives the number that stands there where the
-contract has one, in whatever unit the file counts.
+Spark rounds a decimal to one with fewer digits after the point. If the contract has a
+timestamp or a date, it takes a whole number for milliseconds or days since 1970, so
+that microseconds end up in the year 58135. If the contract has a number, it returns the
+stored number of a timestamp or a date, in whatever unit the file has.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ _MOMENTS = ("timestamp", "timestamp_ntz")
 
 
 def read_avro_schema(session: SparkSession, uri: str) -> str:
-    """The schema of a file in Spark's types, without the columns of types that Spark
-    does not know; '' where it cannot be read. Spark will say either."""
+    """The schema of a file in Spark's types, without columns of types that Spark does
+    not have; '' if the file cannot be read. Spark reports either."""
     place = java_class("org.apache.hadoop.fs.Path")(java_class("java.net.URI")(uri))
     settings = session._jsparkSession.sessionState().newHadoopConf()
     any_record = java_class("org.apache.avro.generic.GenericDatumReader")()
@@ -45,7 +44,7 @@ def read_avro_schema(session: SparkSession, uri: str) -> str:
 
 
 def _spark_type(schema: object) -> str:
-    """The type that Spark has for a schema of Avro's; '' where it has none."""
+    """The Spark type of an Avro schema; '' if there is none."""
     converters = java_class("org.apache.spark.sql.avro.SchemaConverters")
     try:
         return str(converters.toSqlType(schema).dataType().catalogString())
@@ -54,8 +53,8 @@ def _spark_type(schema: object) -> str:
 
 
 def is_avro_kept(found: SparkType, wanted: SparkType) -> bool:
-    """Whether Spark reads each value of a type of Avro as itself in another one, or
-    says that it does not."""
+    """Whether Spark reads each value of the found type as the same value of the wanted
+    type, or reports an error."""
     if found.name == wanted.name == "decimal":
         return _scale(found) <= _scale(wanted)
     if found.name in _MOMENTS:

@@ -1,4 +1,4 @@
-"""A stream as one target reads it, and its contract in Spark's types."""
+"""A stream as one target reads it, and its contract with Spark's types."""
 
 from __future__ import annotations
 
@@ -26,27 +26,31 @@ class StreamBinding:
     """A stream as one target reads it: through a connection, or from another model's
     table.
 
-    `schema` is the Avro schema of a topic's values, as JSON. `sequence` is what every
-    change of a feed must have where a mirror is ordered by it: columns, and fields of
-    `_change`. `kept` are the columns that an update of a feed may leave out, as the
-    table has their values, and `unused` those that it may leave out, as nothing reads
-    them. `moves`: what its changes do to the keys of rows is asked for. `tombstones`:
-    whether a record without a value deletes the row of its key. `is_mirrored`: rows are
-    found by the feed's key. `needs_past`: what a table that is read has now is not all
-    that the model's table is made of. `has_one_table`: its changes must be of one table
-    of a database. `is_replayed`: its records are dead letters that are read again, as
-    bytes. No tombstone among them
-    deletes: the table may have rows that came after it. `headers` are those of a
-    batch's CSV files. `files` are those that are read, where not all are, and
-    `file_type` is what Spark reads them with, where it is not the contract. `set_aside`
-    are the paths of files that are left out. `file_order` are the files of a batch of a
-    change feed, in which the changes of one come before those of the next. `table` is
-    the table of the project that is read, if one is: its columns are the stream's.
-    `registry` has the schemas that a topic's values name, `schemas` are those that are
-    known, `key_schemas` those that its keys name, and `schemas_folder` is where these
-    are kept. `events_folder` has the messages of a queue that tell of files. `query` is
-    the name of the query that reads it, the same in each run, and `is_bounded`: it
-    reads up to what is there as it begins.
+    `schema` is the Avro schema of a topic's values, as JSON. `table` is the table of
+    the project that is read, if any; its columns are the stream's. `registry` has the
+    schemas that a topic's values name, `schemas` are the known ones of these,
+    `key_schemas` those that its keys name, and `schemas_folder` is where they are
+    stored. `events_folder` has the messages of a queue that announce files. `query` is
+    the name of the query that reads the stream, the same in each run. `is_bounded`: the
+    query reads up to the present end of the stream.
+
+    For change feeds: `sequence` are the columns and `_change` fields that each change
+    must have if a mirror is ordered by them. `kept` are the columns that may be missing
+    in an update, as the table has their values, and `unused` those that may be missing
+    in any change, as nothing reads them. `moves`: `_lakesql_half` and `_lakesql_move`
+    are wanted. `is_mirrored`: rows are found by the feed's key. `needs_past`: the
+    model's table also depends on rows that the table it reads no longer has.
+    `has_one_table`: all changes must be of the same database table.
+
+    `tombstones`: whether a record without a value deletes the row of its key.
+    `is_replayed`: the records are dead letters that are read again, as bytes. No
+    tombstone among them deletes, as the table may have newer rows.
+
+    For files: `headers` are those of a batch's CSV files. `files` are the only ones to
+    be read, if not all are, and `file_type` is the type with which Spark reads them, if
+    it is not the contract's. `set_aside` are the paths of files that are left out, as
+    they could not be read. `file_order` are the files of a batch of a change feed: the
+    changes of one precede those of the next.
     """
 
     stream: Stream
@@ -77,33 +81,34 @@ class StreamBinding:
 
     @property
     def glob(self) -> str | None:
-        """The pattern of the files that are read; None where none are."""
+        """The pattern of the files that are read; None if the source has no files."""
         return self.source.files(self.stream.origin)
 
     @property
     def is_in_files(self) -> bool:
-        """Whether the records stand in files of the stream's own format."""
+        """Whether the records are in files of the stream's own format."""
         return self.source.brings == "files"
 
     @property
     def sets_aside(self) -> bool:
-        """Whether files of the stream that cannot be read are set aside."""
+        """Whether files of the stream that cannot be read become dead letters and are
+        left out."""
         return self.stream.ignore_corrupt == "dead_letter" and self.is_in_files
 
     @property
     def takes_away(self) -> bool:
-        """Whether files of the stream are moved or deleted once they are read."""
+        """Whether files of the stream are moved or deleted after they were read."""
         return (
             self.stream.after != "leave" and self.is_in_files and not self.is_replayed
         )
 
     def is_set_aside(self, path: str) -> bool:
-        """Whether the file of this path is left out."""
+        """Whether the file with this path is left out."""
         return without_scheme(path) in self.set_aside
 
     @property
     def has_rows(self) -> bool:
-        """Whether the records arrive as rows with columns, not as bytes that lakesql
+        """Whether the records arrive as typed rows, not as bytes that lakesql
         parses."""
         has_typed_rows = (
             self.stream.record_format.has_typed_rows or self.source.brings == "rows"
@@ -112,9 +117,8 @@ class StreamBinding:
 
     @property
     def never_null(self) -> tuple[str, ...]:
-        """The columns that a row of a structured source must have a value of, by the
-        names that its rows have for them: those that are required, and what finds and
-        orders rows of a mirror."""
+        """The columns that may not be NULL in typed rows, by their field names:
+        required columns, and for a mirror those of the key and of the sequence."""
         needed = {*self.stream.key, *self.sequence} if self.is_mirrored else {*()}
         folded = {name.lower() for name in needed}
         found = (
@@ -129,14 +133,14 @@ class StreamBinding:
 
     @property
     def is_feed_in_files(self) -> bool:
-        """Whether the records are the lines of files, which are in the order of the
-        changes."""
+        """Whether the records are a change feed in files, whose lines are in the order
+        of the changes."""
         return self.has_changes and self.is_in_files and not self.is_replayed
 
     @property
     def may_have_folders(self) -> bool:
-        """Whether the names of its files' folders may say what columns of a JSON text
-        are."""
+        """Whether the names of folders may give columns of the records, which are
+        JSON."""
         return (
             self.is_in_files
             and self.stream.record_format.is_document
@@ -145,8 +149,8 @@ class StreamBinding:
 
     @property
     def may_have_nanoseconds(self) -> bool:
-        """Whether timestamps of its files may be in nanoseconds, which Spark reads as
-        numbers alone."""
+        """Whether the files may have timestamps in nanoseconds, which Spark reads only
+        as numbers."""
         is_parquet = self.stream.record_format.has_nanoseconds and self.is_in_files
         return is_parquet and any(
             "timestamp" in column.type for column in self.stream.columns
@@ -154,23 +158,23 @@ class StreamBinding:
 
     @property
     def is_csv_in_files(self) -> bool:
-        """Whether its files, or the dead letters of these, are CSV, whose headers and
-        folders may name columns."""
+        """Whether the records are CSV from files, directly or as dead letters of these,
+        so that headers and folders may give columns."""
         return self.stream.record_format.is_separated and self.is_in_files
 
     @property
     def has_csv_headers(self) -> bool:
-        """Whether its files, or the dead letters of these, are CSV whose first record
-        names the columns."""
+        """Whether the records are CSV from files whose first record names the columns,
+        directly or as dead letters of these."""
         return (
             self.stream.record_format.has_headers(self.stream.csv) and self.is_in_files
         )
 
 
 def contract_of(binding: StreamBinding) -> Contract:
-    """A declared stream's contract in Spark's types, with the names that records have
-    for its columns."""
-    # only here: what finds connections needs no pyspark
+    """The contract of a declared stream, with Spark's types and the field names that
+    its records have."""
+    # only here, as finding connections must not need pyspark
     from lakesql.engine.records.parse import Contract
 
     stream = binding.stream
@@ -225,9 +229,8 @@ def contract_of(binding: StreamBinding) -> Contract:
 def contract_columns(
     stream: Stream, in_key: bool = False
 ) -> tuple[ContractColumn, ...]:
-    """The columns of a declared stream that records have in their values, in Spark's
-    types, by the names that these have for them; or those that they have in their
-    keys."""
+    """The columns of a declared stream that are read from values, or with `in_key` from
+    keys; with Spark's types and the field names that the records have."""
     from lakesql.engine.records.parse import ContractColumn
 
     return tuple(
@@ -247,7 +250,8 @@ def contract_columns(
 
 @cache
 def _parse_type(text: str) -> T.DataType:
-    """The type, of which Spark's parser is asked once: that takes a millisecond."""
+    """The Spark type of this text. It is cached, as Spark's parser takes a
+    millisecond."""
     from pyspark.sql import types as T
 
     return T._parse_datatype_string(text)

@@ -1,9 +1,9 @@
-"""What a Kafka broker says of its topics: which there are, their ids, and which offsets
+"""What a Kafka broker knows of its topics: which exist, their ids, and the offsets that
 they hold.
 
 It is asked through the Java client that Spark reads with, so that what is refused here
-would be refused there, only later and in other words. Every question is answered, or
-has failed with a named condition, within seconds.
+would also be refused there, only later and in other words. Every request is answered,
+or fails with a named condition, within seconds.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ T = TypeVar("T")
 _KAFKA = "org.apache.kafka."
 
 MAX_SHOWN = 600
-"""How many characters of the client's own words an error shows."""
+"""How many characters of the client's own error text an error shows."""
 
 
 class Broker:
-    """A connection to a cluster, held open until it is closed: `with open_broker(jvm,
-    connection) as broker`."""
+    """A connection to a cluster, which is closed at the end of the block: `with
+    open_broker(jvm, connection) as broker`."""
 
     def __init__(self, jvm: Any, connection: Kafka, admin: Any) -> None:
         self._jvm = jvm
@@ -75,16 +75,17 @@ class Broker:
         return java_class(name, self._jvm)
 
     def topic_names(self) -> frozenset[str]:
-        """All topics that the connection's user may see, without Kafka's own."""
-        # of which none has a comma
+        """All topics that the connection's user may see, except Kafka's internal
+        ones."""
+        # no topic name has a comma
         names = str(self._ask(lambda: self._admin.listTopics().names()).toString())
         return frozenset(filter(None, names.strip("[]").split(", ")))
 
     def topics(
         self, names: Collection[str], place: Place | None = None
     ) -> dict[str, Topic]:
-        """The topics of these names. Raises `RunError` with each that there is not
-        (`unknown-topic`)."""
+        """The topics of these names. Raises `RunError` (`unknown-topic`) with all names
+        that do not exist."""
         return {
             name: Topic(
                 name,
@@ -104,7 +105,7 @@ class Broker:
     def find_ids(
         self, origin: StreamOrigin, place: Place | None = None
     ) -> dict[str, str]:
-        """The ids of those topics, for which less is asked of Java."""
+        """The ids of the topics of `find_topics`, with fewer calls of Java."""
         names = origin.find_topics(self.topic_names)
         return {
             name: _id_of(described)
@@ -125,22 +126,22 @@ class Broker:
         return found
 
     def beginning_offsets(self, topics: Collection[Topic]) -> dict[str, dict[int, int]]:
-        """The first offset that each partition still holds: those before it are
-        gone."""
+        """The first offset that each partition still holds."""
         return self._offsets(
             topics, self._class(f"{_KAFKA}clients.admin.OffsetSpec").earliest()
         )
 
     def end_offsets(self, topics: Collection[Topic]) -> dict[str, dict[int, int]]:
-        """The offset behind the last one that a reader may see: of committed records,
-        unless the options say else."""
+        """The offset after the last one of each partition that a reader may see: the
+        last committed record, unless the connection's options set another isolation
+        level."""
         return self._offsets(
             topics, self._class(f"{_KAFKA}clients.admin.OffsetSpec").latest()
         )
 
     def log_ends(self, topics: Collection[Topic]) -> dict[str, dict[int, int]]:
-        """The offset behind the last one of each partition, whether a reader may see
-        that one or not yet."""
+        """The offset after the last one of each partition, even if readers may not see
+        that record yet."""
         return self._offsets(
             topics,
             self._class(f"{_KAFKA}clients.admin.OffsetSpec").latest(),
@@ -150,8 +151,8 @@ class Broker:
     def offsets_since(
         self, topics: Collection[Topic], at_ms: int
     ) -> dict[str, dict[int, int]]:
-        """The offset of each partition's first record of that time or later; its end
-        where there is none that young."""
+        """The offset of each partition's first record at or after a time; its end
+        offset if there is none."""
         spec = self._class(f"{_KAFKA}clients.admin.OffsetSpec").forTimestamp(at_ms)
         found, ends = self._offsets(topics, spec), self.end_offsets(topics)
         return {
@@ -165,8 +166,8 @@ class Broker:
     def asking_ends(
         self, topics: Collection[Topic]
     ) -> Callable[[], dict[str, dict[int, int]]]:
-        """What `end_offsets` asks, for who asks again and again: by three calls of Java
-        however many topics there are."""
+        """A function that returns `end_offsets`, for repeated use: it takes three calls
+        of Java, however many topics there are."""
         return self._asking(
             topics, self._class(f"{_KAFKA}clients.admin.OffsetSpec").latest()
         )
@@ -224,11 +225,11 @@ class Broker:
         return ask
 
     def read_newest(self, topics: Collection[Topic], count: int) -> list[RawRecord]:
-        """About the newest `count` records of the topics, of each partition its share,
-        in the order of their age.
+        """About the newest `count` records of the topics, divided among their
+        partitions, from old to new.
 
-        Fewer where offsets belong to no record: to marks of transactions, or to what
-        was compacted away.
+        They are fewer if offsets belong to no record: transaction markers, and records
+        that were removed by compaction.
         """
         first, end = self.beginning_offsets(topics), self.end_offsets(topics)
         begin_at = newest_shares(first, end, count)
@@ -292,8 +293,8 @@ class Broker:
         )
 
     def _ask(self, question: Callable[[], Any]) -> Any:
-        """What the future of `question` comes to. Raises the condition that its failure
-        is."""
+        """The result of the future that `question` returns. Raises the condition for
+        its failure."""
         try:
             return question().get(ANSWER_TIMEOUT_MS, self._milliseconds)
         except Py4JJavaError as error:
@@ -301,12 +302,12 @@ class Broker:
 
 
 def open_broker(jvm: Any, connection: Kafka) -> Broker:
-    """Connect to a cluster; `jvm` is a session's `_jvm`, or `open_java`'s.
+    """A new connection to a cluster; `jvm` is a session's `_jvm`, or `open_java`'s.
 
-    Raises `TransientError` (`connection-unreachable`) where no broker answers,
-    `ProfileError` where one refuses the credentials (`wrong-credentials`), its
-    certificate is not trusted (`certificate-untrusted`) or the client does not take the
-    options (`kafka-option`).
+    Raises `TransientError` (`connection-unreachable`) if no broker answers, and
+    `ProfileError` if one refuses the credentials (`wrong-credentials`), its certificate
+    is not trusted (`certificate-untrusted`) or the client rejects the options
+    (`kafka-option`).
     """
     reach_broker(connection.bootstrap_servers)
     timeouts = {
@@ -333,15 +334,15 @@ def open_broker(jvm: Any, connection: Kafka) -> Broker:
 
 
 class Brokers:
-    """Connections to clusters that stay open, one for each; from whatever thread they
-    are asked for."""
+    """Connections to clusters that stay open, one per cluster; may be used from any
+    thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: list[tuple[Kafka, Broker]] = []
 
     def close(self) -> None:
-        """Close all of them; those of a Java that has ended are closed."""
+        """Close all connections. Those of a Java process that has ended are dropped."""
         with self._lock:
             while self._open:
                 _, broker = self._open.pop()
@@ -349,7 +350,8 @@ class Brokers:
                     broker.__exit__(None, None, None)
 
     def of(self, jvm: Any, connection: Kafka) -> Broker:
-        """The connection's cluster. Raises what `open_broker` raises."""
+        """The open connection to a cluster; opened if there is none. Raises what
+        `open_broker` raises."""
         with self._lock:
             for known, broker in self._open:
                 if known == connection:
@@ -360,8 +362,8 @@ class Brokers:
 
 
 _OFFSET = re.compile(r"([\w.-]+)-(\d+)=ListOffsetsResultInfo\(offset=(-?\d+),")
-"""An offset in what a map of them is as a text: one call of Java for all of them, where
-each takes two."""
+"""An offset in the text of a map of them: one call of Java for all offsets, instead of
+two for each."""
 
 
 def _id_of(described: Any) -> str:
@@ -377,8 +379,8 @@ def _properties(jvm: Any, settings: Mapping[str, str]) -> Any:
 
 @contextmanager
 def open_java(java: Java, jars: Collection[Path]) -> Iterator[Any]:
-    """A small Java with Kafka's client and without Spark, for a command that only asks:
-    it is up in half a second."""
+    """A small Java process with Kafka's client and without Spark, for a command that
+    only asks brokers: it starts in half a second."""
     class_path = os.pathsep.join([*map(str, jars), str(spark_jars() / "*")])
     port, secret = launch_gateway(
         jarpath=str(next(spark_jars().glob("py4j-*.jar"))),
@@ -399,22 +401,22 @@ def open_java(java: Java, jars: Collection[Path]) -> Iterator[Any]:
         gateway.shutdown()
 
 
-# --- what a failure is
+# --- failures of the client
 
 
 class _NoSuchTopicError(Exception):
-    """The broker does not know a topic."""
+    """The topic does not exist on the broker."""
 
 
 def _explain(raised: Any, connection: Kafka) -> Exception:
-    """A Java exception of Kafka's client as a condition, by the first of its causes
-    that says something."""
+    """The condition for a Java exception of Kafka's client, by the first of its causes
+    that is known."""
     causes = list(_causes(raised))
     names = {name for name, _ in causes}
     said = ": ".join(
         dict.fromkeys(_EXCEPTION.sub("", message) for _, message in causes if message)
     )
-    # of a secret that is cut, the rest would not be known
+    # before truncating, as the rest of a truncated secret would not be recognized
     why = find_secrets(os.environ).redact(said)[:MAX_SHOWN]
     servers = connection.bootstrap_servers
     if "UnknownTopicOrPartitionException" in names or "InvalidTopicException" in names:
@@ -462,7 +464,7 @@ def _explain(raised: Any, connection: Kafka) -> Exception:
 
 
 _EXCEPTION = re.compile(r"^(?:[\w.$]+(?:Exception|Error): )+")
-"""What a Java exception puts before the message of its cause."""
+"""The class name that a Java exception puts before the message of its cause."""
 
 
 def _causes(raised: Any) -> Iterator[tuple[str, str]]:

@@ -1,5 +1,5 @@
-"""The names of a contract's columns, in place of those that records have for them
-(`from`)."""
+"""How the columns of parsed records are renamed from the names of their fields (`from`)
+to those of the contract."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from lakesql.stream.stream import Stream
 
 
 def in_columns(parsed: DataFrame, stream: Stream) -> DataFrame:
-    """Parsed records of a stream, whose columns have the names of the fields that they
-    are read from, by their own.
+    """Parsed records of a stream, with columns named as in the contract instead of as
+    the fields from which they are read.
 
-    What is said of records is renamed with them: the row before a change, keys, and the
-    columns that were not sent.
+    The row before a change, keys, and the lists of columns that are missing in a change
+    event are renamed too.
     """
     names = {
         column.field: column.name
@@ -59,7 +59,7 @@ def _type_at(kind: T.DataType, name: str) -> T.DataType:
 
 
 def _row(kind: T.DataType, names: Mapping[str, str]) -> T.StructType:
-    """The type of a row, with the columns' names."""
+    """The type of a row, with its fields renamed."""
     assert isinstance(kind, T.StructType)
     return T.StructType(
         [T.StructField(names.get(it.name, it.name), it.dataType) for it in kind.fields]

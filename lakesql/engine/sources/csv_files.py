@@ -1,8 +1,8 @@
-"""CSV in files: the records of each file, and the headers of a batch's files.
+"""How CSV files are read: the records of each file, and the headers of a batch's files.
 
-Spark reads a column by its position. So the driver looks at the first record of each
-file of a batch, before the batch is parsed: where it names the columns in another order
-than the contract, each record of the file gets it as a prefix.
+Spark reads columns by position. So the driver reads the first record of each file of a
+batch before the batch is parsed. If it names the columns in another order than the
+contract, it is put before each record of the file as a prefix.
 """
 
 from __future__ import annotations
@@ -43,31 +43,31 @@ from lakesql.stream.stream import Stream
 from lakesql.stream.text_encoding import UTF_8, is_wide, java_name
 
 BYTES = "ISO-8859-1"
-"""The encoding in which each byte is a character, and none is lost."""
+"""An encoding in which each byte is a character, so that no byte is lost."""
 
 _ONE = "_lakesql_one"
-"""The column of what Spark's reader has of a record of one value."""
+"""The column in which Spark's CSV reader returns a record that has only one value."""
 
 _HEADER = "_lakesql_header"
 _OWN = "_lakesql_own"
 _ADDED = "_lakesql_added"
 
 READERS = 8
-"""How many files' headers are read at once."""
+"""How many files' headers are read in parallel."""
 
 HEADER_LINES = 100
-"""How many lines a header may have, with line breaks in its names."""
+"""How many more lines a header may have if its names contain line breaks."""
 
 
 def charset_of(stream: Stream) -> str:
-    """The encoding in which Java reads a stream's files: as bytes, where each byte of
-    ASCII is one of its own."""
+    """The encoding in which Java reads a stream's files: the stream's own if it has
+    several bytes per character, such as UTF-16; else `BYTES`."""
     return java_name(stream.encoding) if is_wide(stream.encoding) else BYTES
 
 
 def record_options(stream: Stream) -> dict[str, str]:
-    """The options by which Spark's reader of CSV finds the records of a file, with line
-    breaks in quotes."""
+    """The options with which Spark's CSV reader splits a file into records, with line
+    breaks in quotes allowed."""
     return {
         "multiLine": "true",
         "lineSep": "\n",
@@ -82,13 +82,13 @@ def record_options(stream: Stream) -> dict[str, str]:
 
 
 RECORD_SCHEMA = f"{_ONE} string, {CORRUPT} string"
-"""What that reader is asked for: one value. A record of more is one that does not fit,
-of which it has the text."""
+"""The schema given to Spark's CSV reader: one value. A record with more values does not
+fit it, and so its whole text is returned in `_lakesql_corrupt`."""
 
 
 def record_values(rows: DataFrame, stream: Stream) -> DataFrame:
-    """What was read with `record_options`, as `value`: the bytes of each record,
-    without the end of its line."""
+    """The rows read with `record_options` as `value`: the bytes of each record, without
+    its line end."""
     mark = "\ufeff" if is_wide(stream.encoding) else b"\xef\xbb\xbf".decode(BYTES)
     value = F.col("value")
     stages = (
@@ -107,7 +107,7 @@ def record_values(rows: DataFrame, stream: Stream) -> DataFrame:
 
 
 def _as_written(one: Column, options: Csv) -> Column:
-    """The text of a record of one value, in quotes where it needs them."""
+    """The text of a record of one value, in quotes if it needs them."""
     quote = options.quote
     if not quote:
         return one
@@ -126,9 +126,9 @@ def _as_written(one: Column, options: Csv) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class FileHeaders:
-    """The headers of a batch's files whose columns are not the contract's in its order,
-    each with the paths of its files. `is_of_all`: the batch has one header, and no file
-    without it."""
+    """The headers of a batch's files that have other columns than the contract, or
+    another order, each with the paths of its files. `is_of_all`: all files of the batch
+    have the same header."""
 
     files: tuple[tuple[CsvHeader, tuple[str, ...]], ...] = ()
     is_of_all: bool = False
@@ -137,8 +137,8 @@ class FileHeaders:
 def with_headers(
     session: SparkSession, arrived: DataFrame, bindings: tuple[StreamBinding, ...]
 ) -> tuple[StreamBinding, ...]:
-    """The streams as the files of a batch have them: with the headers that are not the
-    contract's, and the columns that their folders give."""
+    """The bindings with the headers of a batch's CSV files that differ from the
+    contract, and with the columns that their folders give."""
     asked = [binding for binding in bindings if binding.is_csv_in_files]
     if not asked:
         return bindings
@@ -153,10 +153,10 @@ def with_headers(
 
 
 def with_letters_headers(letters: DataFrame, binding: StreamBinding) -> StreamBinding:
-    """The stream as its dead letters have it that are read again: each has the header
-    before its record.
+    """The binding of replayed dead letters of CSV files, with the headers that precede
+    the records.
 
-    `letters` are raw records.
+    `letters` are the dead letters as raw records.
     """
     if not binding.is_csv_in_files:
         return binding
@@ -217,15 +217,14 @@ def _find(
 def _header_of(
     line: str, names: list[tuple[str, bool]], stream: Stream, folders: tuple[str, ...]
 ) -> CsvHeader | None:
-    """The header of a file that begins with this line, and whose folders give these
-    columns."""
+    """The header of a file with this first line, whose folders give these columns."""
     if folders:
         return with_folders(line, names, stream.csv, folders)
     return read_header(line, names, stream.csv)
 
 
 def _read_first_record(session: SparkSession, stream: Stream, path: str) -> str:
-    """The first record of a file. Raises `RunError` (`file-unreadable`) where the file
+    """The first record of a file. Raises `RunError` (`file-unreadable`) if the file
     cannot be read."""
     try:
         return _first_record(session, stream, path)
@@ -237,8 +236,8 @@ def _read_first_record(session: SparkSession, stream: Stream, path: str) -> str:
 
 
 def _first_record(session: SparkSession, stream: Stream, path: str) -> str:
-    """The first record of a file that is not blank, nor `sep=;`, as it stands there; ''
-    where there is none."""
+    """The first record of a file that is neither blank nor `sep=;`, as written; '' if
+    there is none."""
     place = java_class("org.apache.hadoop.fs.Path")(java_class("java.net.URI")(path))
     settings = session._jsparkSession.sessionState().newHadoopConf()
     codec = java_class("org.apache.hadoop.io.compress.CompressionCodecFactory")(
@@ -265,8 +264,8 @@ def _first_record(session: SparkSession, stream: Stream, path: str) -> str:
 
 
 def _says_nothing(line: str) -> bool:
-    """Whether a line is blank, or says the delimiter alone. A byte order mark was read
-    as three characters."""
+    """Whether a line is blank, or only declares the delimiter. A byte order mark may
+    have been read as three characters."""
     text = line.removeprefix(_MARK).strip("\ufeff\r\n ")
     return not text or SEPARATOR_LINE.fullmatch(text) is not None
 
@@ -279,10 +278,10 @@ def _is_open(text: str, quote: str) -> bool:
 
 
 def with_prefixes(raw: DataFrame, binding: StreamBinding) -> DataFrame:
-    """Raw records without the lines of the batch's headers, each with the one of its
-    file before it."""
+    """The raw records without the header lines of the batch's files, each with the
+    header of its file as a prefix."""
     headers = binding.headers
-    # whose records have it already
+    # replayed dead letters have the header already
     if headers is None or not headers.files or binding.is_replayed:
         return raw
     encoding = UTF_8 if is_wide(binding.stream.encoding) else binding.stream.encoding
@@ -323,8 +322,8 @@ def with_prefixes(raw: DataFrame, binding: StreamBinding) -> DataFrame:
 def _folder_values(
     folders: tuple[str, ...], binding: StreamBinding, encoding: str
 ) -> Column:
-    """What is put behind the records of a file: what its folders say, each behind a
-    delimiter."""
+    """The text that is appended to the records of a file: the values from its folders,
+    each after a delimiter."""
     options = binding.stream.csv
     quote, escape = options.quote, options.escape or options.quote
     pieces = []
@@ -338,10 +337,10 @@ def _folder_values(
 
 
 def refuse_other_headers(raw: DataFrame, binding: StreamBinding) -> DataFrame:
-    """Raw records of a stateful model, which are parsed before anyone knows the files
-    of a batch: by position.
+    """The raw records of a stateful model, which are parsed by position, as the files
+    of a batch are not known before.
 
-    A line that has most of the contract's names in another order ends the query.
+    A line with most of the contract's names in another order fails the query.
     """
     if not binding.is_csv_in_files:
         return raw
@@ -371,8 +370,8 @@ def refuse_other_headers(raw: DataFrame, binding: StreamBinding) -> DataFrame:
 
 
 def _refuse_folders(raw: DataFrame, binding: StreamBinding) -> DataFrame:
-    """Raw records, of which one ends the query whose file has a column of the contract
-    in the name of a folder."""
+    """The raw records; one whose file has a column of the contract in the name of a
+    folder fails the query."""
     said = F.concat(
         F.lit(f"stream {binding.stream.name}: a folder of "),
         F.col("topic"),

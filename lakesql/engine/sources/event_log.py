@@ -1,5 +1,5 @@
-"""Where the events are that tell of files, as whoever plans batches reads them: places
-in partitions, in order."""
+"""Where the events that announce files are read (`EventLog`): at places in partitions,
+in order."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Places = Mapping[int, int]
 
 @dataclass(frozen=True, slots=True)
 class EventEnds:
-    """The first place of each partition that is there, and the one behind the last."""
+    """The first existing place of each partition, and the one after the last."""
 
     first: Places
     last: Places
 
 
 class Event(NamedTuple):
-    """An event, and where it is, in words."""
+    """An event, with a text of where it is."""
 
     where: str
     key: bytes | None
@@ -28,30 +28,32 @@ class Event(NamedTuple):
 
 
 class EventLog(Protocol):
-    """A topic, or what was taken from a queue."""
+    """A topic with events, or the messages from a queue."""
 
     most_places: ClassVar[int]
-    """So many places are read at once, and what their events tell is held in memory."""
+    """How many places are read at once; what their events announce is held in
+    memory."""
 
     @property
     def name(self) -> str:
-        """What it is called in a message, such as `topic lake-events`."""
+        """The name for messages, such as `topic lake-events`."""
 
     @property
     def id(self) -> str:
-        """What tells it from others, and from a later one of its name, as far as that
-        can be told."""
+        """An id that no other topic or queue has, and if possible no later one of the
+        same name."""
 
     def ends(self) -> EventEnds:
-        """What can be read now. Raises what asking raises."""
+        """The places that can be read now. Raises an error if the topic or queue cannot
+        be used."""
 
     def arrive(self) -> None:
-        """Let what was sent until now be there. Asked before `ends` by who wants all
-        that is new."""
+        """Make all that was sent until now readable. Called before `ends` to read
+        everything new."""
 
     def events(self, start: Places, end: Places) -> Iterator[Event]:
-        """The events between places, the same ones whenever they are asked for, but
-        those that are gone."""
+        """The events between two positions, the same at every call, except those that
+        are gone."""
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""

@@ -1,4 +1,5 @@
-"""All places in which events tell of files, by the kinds of their connections."""
+"""Which kind of event log a stream's files are announced in: a Kafka topic or an SQS
+queue."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from lakesql.source.sqs import Sqs, open_queue
 def open_events(
     session: SparkSession, binding: StreamBinding, planning: Planning
 ) -> EventLog:
-    """Where the events of a stream's files are."""
+    """The log of the events that announce a stream's files."""
     source = notified(binding)
     cluster = source.events.cluster
     if cluster is not None:
@@ -29,8 +30,8 @@ def open_events(
 
 
 def check_events(session: SparkSession, binding: StreamBinding) -> None:
-    """Raise what asking for the topic or the queue raises, where it is not there or
-    does not take the login."""
+    """Raise an error if the topic or the queue of events does not exist, or refuses the
+    credentials."""
     source = notified(binding)
     cluster = source.events.cluster
     if cluster is None:
@@ -49,8 +50,7 @@ def notified(binding: StreamBinding) -> NotifiedFiles:
 
 
 def _queues(source: NotifiedFiles) -> Sqs:
-    """The connection of the queue, which is what brings events where no cluster
-    does."""
+    """The connection of the queue, if events are not in a Kafka topic."""
     assert isinstance(source.events, Sqs), (
         f"no events are read from {source.events.kind}"
     )

@@ -1,5 +1,5 @@
-"""Events of files in a queue of SQS, which are taken into lakesql's own log, and read
-there."""
+"""Events about files in an SQS queue, which are moved into a log of lakesql's own and
+read there."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from lakesql.source.queue_log import QueueLog, SharedFiles
 from lakesql.source.sqs import Queue, Sqs, open_queue
 
 PAGE_MESSAGES = 1_000
-"""About so many messages are written at once, before the queue is to forget them."""
+"""About how many messages are written to the log at once, before they are deleted from
+the queue."""
 
 TAKEN_MESSAGES = 100_000
-"""So many are taken before a batch is planned: a queue in which more arrive all the
-time would never be empty."""
+"""How many messages are moved before a batch is planned, as a queue in which more
+arrive all the time would never be empty."""
 
 
 class EventQueue(EventLog):
-    """A queue, and the log into which its messages go. A page of the log is a place."""
+    """A queue, and the log into which its messages are moved. A place is the number of
+    a page of the log."""
 
     most_places: ClassVar[int] = 20
 
@@ -30,20 +32,21 @@ class EventQueue(EventLog):
 
     @property
     def name(self) -> str:
-        """The queue's name."""
+        """The queue's name, for messages."""
         return f"queue {self._queue_name}"
 
     @property
     def id(self) -> str:
-        """The queue's name, with the log's id: another log has other pages."""
+        """The queue's name with the log's id, as another log has other pages."""
         return f"{self._queue_name}#{self._log.id}"
 
     def ends(self) -> EventEnds:
-        """The pages of the log."""
+        """The first page of the log, and the one after the last."""
         return EventEnds({0: self._log.first()}, {0: self._log.end()})
 
     def arrive(self) -> None:
-        """Take what waits in the queue. What is deleted there is in the log."""
+        """Move the waiting messages from the queue to the log. A message is deleted
+        from the queue only after it is in the log."""
         if self._queue is None:
             self._queue = open_queue(self._source, self._queue_name)
             self._log.remove_old()
@@ -56,7 +59,8 @@ class EventQueue(EventLog):
             taken += len(messages)
 
     def events(self, start: Places, end: Places) -> Iterator[Event]:
-        """The messages of the log."""
+        """The messages in these pages of the log; for a page that is gone, an event
+        without a value."""
         for page in range(start[0], end[0]):
             texts = self._log.read(page)
             if texts is None:
@@ -66,4 +70,4 @@ class EventQueue(EventLog):
                 yield Event(f"page {page} message {number}", None, text.encode())
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing, as no connection is kept open."""

@@ -1,4 +1,4 @@
-"""Events of files in a topic of Kafka."""
+"""Events about files in a Kafka topic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from lakesql.source.kafka import Kafka
 
 
 class EventTopic(EventLog):
-    """A topic. The connection to its broker is kept from batch to batch."""
+    """A topic with events. The connection to its broker stays open from batch to
+    batch."""
 
     most_places: ClassVar[int] = 20_000
 
@@ -30,17 +31,17 @@ class EventTopic(EventLog):
 
     @property
     def name(self) -> str:
-        """The topic's name."""
+        """The topic's name, for messages."""
         return f"topic {self._topic}"
 
     @property
     def id(self) -> str:
-        """The topic's name: of one that was made anew, offsets tell."""
+        """The topic's name. That it was created again is noticed by its offsets."""
         return self._topic
 
     def ends(self) -> EventEnds:
-        """The offsets of its partitions. Raises `RunError` (`unknown-topic`), and what
-        `open_broker` raises."""
+        """The first and the end offset of each partition. Raises `RunError`
+        (`unknown-topic`), and what `open_broker` raises."""
         if self._broker is None:
             self._broker = self._held.enter_context(
                 open_broker(self._session._jvm, self._source)
@@ -53,10 +54,10 @@ class EventTopic(EventLog):
         return EventEnds(first[self._topic], last[self._topic])
 
     def arrive(self) -> None:
-        """All is there that was sent."""
+        """Does nothing: all that was sent can be read already."""
 
     def events(self, start: Places, end: Places) -> Iterator[Event]:
-        """Its records."""
+        """The topic's records between two positions."""
         rows = read_between(
             self._session, self._source, {self._topic: start}, {self._topic: end}
         )
@@ -65,7 +66,7 @@ class EventTopic(EventLog):
             yield Event(where, _bytes(row["key"]), _bytes(row["value"]))
 
     def close(self) -> None:
-        """Let go of the broker."""
+        """Close the connection to the broker."""
         self._held.close()
 
 

@@ -1,5 +1,5 @@
-"""In which order the changes of a feed stand in files: by the time of each file, its
-name, and the line; by the name alone where the stream says so."""
+"""The order of the changes of a feed that is in files: by the time of each file, its
+name, and the line; by name and line if the stream is `ordered_by: name`."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.scans import scanned_times
 
 _TASK_BITS, _LINE_BITS = 15, 28
-"""The bits of a place that say which task reads the line, and which of the task's lines
-it is: below those that say which file it is in. Of 134 million bytes, as a task reads,
-no more can be lines."""
+"""The numbers of bits of a place for the number of the task that reads the line, and
+for the number of the line in that task; the bits above are for the file. In the 134
+million bytes that a task reads there cannot be more lines."""
 
 
 def with_file_order(
     arrived: DataFrame, bindings: tuple[StreamBinding, ...]
 ) -> tuple[StreamBinding, ...]:
-    """The streams of a batch of raw records, of which each change feed has the files of
-    the batch in their order."""
+    """The bindings of a batch of raw records, in which each change feed in files has
+    the batch's files in their order."""
     if not any(binding.is_feed_in_files for binding in bindings):
         return bindings
     times = dict(scanned_times(arrived._jdf.queryExecution().toRdd()))
@@ -36,15 +36,15 @@ def with_file_order(
 
 def in_order(files: Iterable[tuple[str, int]]) -> list[str]:
     """Files, each with the time of its last change, in the order in which Spark reads
-    them: batch by batch, the oldest first. Those of one time go by their names."""
+    them: the oldest first, and those with the same time by name."""
     return [path for path, _ in sorted(files, key=lambda file: (file[1], file[0]))]
 
 
 def place_in_files(path: Column, files: tuple[str, ...]) -> Column:
-    """The place of a line among all of a batch. A task reads a file, or a part of one,
-    from its start; of two parts the one that comes first is read by an earlier task.
+    """The place of a line among all lines of a batch. A task reads a file, or a part of
+    one, from its start; of two parts of a file, the first is read by an earlier task.
 
-    Fails the batch where one has more files, tasks or lines than fit into the number.
+    A batch with more files, tasks or lines than fit into the number fails.
     """
     number = F.monotonically_increasing_id()
     task, line = F.shiftright(number, 33), number.bitwiseAND(F.lit(2**33 - 1))

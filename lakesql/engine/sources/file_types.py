@@ -1,12 +1,10 @@
-"""Files whose types are not those of the contract, of a format whose reader makes other
-values of what does not fit.
+"""Which files have types that Spark would silently misread as those of the contract.
 
-Spark's reader of ORC makes NULL of a bigint that is no int, and 1 of 1.5, and says
-nothing. It takes columns by their position where Hive has called them `_col0`. Its
-reader of Parquet takes other numbers for signed ones of as many bits
-(`parquet_schema.py`), that of Avro rounds decimals and takes numbers for times
-(`avro_file_schema.py`). So the driver looks at the schema of each file of a batch,
-before the batch is parsed.
+Spark's ORC reader makes NULL of a bigint that is no int, and 1 of 1.5, without an
+error. It takes columns by position if Hive named them `_col0`. Its Parquet reader takes
+unsigned numbers for signed ones of as many bits (`parquet_schema.py`), its Avro reader
+rounds decimals and takes numbers for times (`avro_file_schema.py`). So the driver reads
+the schema of each file of a batch before the batch is parsed.
 """
 
 from __future__ import annotations
@@ -30,17 +28,17 @@ from lakesql.source.pattern import listing_of, without_scheme
 from lakesql.stream.types import SparkType, parse_type, struct_of, widens
 
 READERS = 8
-"""How many schemas are read at once."""
+"""How many schemas are read in parallel."""
 
 ZONED = "timestamp with local time zone"
-"""What ORC calls an instant, and what Spark does not know."""
+"""ORC's name for an instant, a type that Spark does not have."""
 
 
 def check_file_types(
     session: SparkSession, arrived: DataFrame, bindings: Sequence[StreamBinding]
 ) -> None:
-    """Raise `RunError` (`file-unreadable`) for the first file of a batch that would not
-    be read as what it holds."""
+    """Raise `RunError` (`file-unreadable`) for the first file of a batch whose values
+    would be misread."""
     asked = [
         each
         for each in bindings
@@ -72,8 +70,8 @@ _FIX = (
 
 
 def find_misfit(session: SparkSession, binding: StreamBinding, uri: str) -> str:
-    """Why a file would not be read as what it holds, in words; '' where it would, or
-    where Spark says so itself."""
+    """A text about why a file's values would be misread; '' if they would not, or if
+    Spark itself reports the file."""
     record_format = binding.stream.record_format
     if not record_format.is_converted:
         return ""
@@ -123,12 +121,12 @@ def _misfit_of_orc(session: SparkSession, wanted: SparkType, uri: str) -> str:
 
 
 SHOWN = 300
-"""How much of a schema is shown."""
+"""How many characters of a schema an error shows."""
 
 
 def _read_schema(session: SparkSession, uri: str) -> str:
-    """The schema of a file as ORC writes it; '' where it cannot be read, which Spark
-    will say."""
+    """The schema of a file as ORC writes it; '' if it cannot be read, which Spark
+    reports."""
     place = java_class("org.apache.hadoop.fs.Path")(java_class("java.net.URI")(uri))
     settings = session._jsparkSession.sessionState().newHadoopConf()
     orc = java_class("org.apache.orc.OrcFile")
@@ -156,7 +154,8 @@ def _misfits(
     path: tuple[str, ...],
     is_kept: Callable[[SparkType, SparkType], bool],
 ) -> Iterator[str]:
-    """What of a file's type is read as something else, in words."""
+    """A text for each part of a file's type that would be misread as the wanted
+    type."""
     if found.name == wanted.name == "struct":
         for field in wanted.fields:
             named = [
@@ -176,7 +175,8 @@ def _misfits(
 
 
 def _is_read_as(found: SparkType, wanted: SparkType) -> bool:
-    """Whether Spark reads each value of a type as the same value of another."""
+    """Whether Spark reads each value of the found type as the same value of the wanted
+    one."""
     if wanted.name == "timestamp_ntz":
         return False  # what Spark refuses of files that others have written
     if found.name == "varchar":
@@ -185,7 +185,7 @@ def _is_read_as(found: SparkType, wanted: SparkType) -> bool:
 
 
 def _holds(found: SparkType, wanted: SparkType) -> bool:
-    """Whether a timestamp is read of a file."""
+    """Whether the file has timestamps and the contract reads some."""
     return (
         re.search(r"\btimestamp\b", wanted.text) is not None
         and "timestamp" in found.text

@@ -1,4 +1,4 @@
-"""Plain files: their records by the stream's format, from text lines to the rows of
+"""How plain files are read by the stream's format, from text lines to the rows of
 Parquet."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lakesql.source.files import Files
 from lakesql.source.stream_state import Position, SeededSource, SeenFile
 
 FILE = ("_metadata.file_path", "_metadata.file_modification_time")
-"""The topic and the time of a file's records."""
+"""The SQL for the topic and the timestamp of a file's records."""
 
 
 class SparkFiles(SparkFolder):
@@ -39,7 +39,7 @@ class SparkFiles(SparkFolder):
     def records(
         self, session: SparkSession, reader: Reader, binding: StreamBinding
     ) -> DataFrame:
-        """By the stream's format."""
+        """The raw records of the files, read by the stream's format."""
         return _read(session, reader, binding)
 
     def seed(
@@ -50,7 +50,7 @@ class SparkFiles(SparkFolder):
         start_ms: int | None,
         seen: Callable[[int], Sequence[SeenFile]] | None,
     ) -> SeededSource:
-        """The files that were read; at a time, those that are older."""
+        """The files that were read; or, for a start time, the files that are older."""
         if position is not None and seen is not None:
             return seed_seen(position, seen)
         if start_ms is None or binding.glob is None:
@@ -62,7 +62,7 @@ class SparkFiles(SparkFolder):
 def _read(session: SparkSession, reader: Reader, binding: StreamBinding) -> DataFrame:
     stream = binding.stream
     match stream.format:
-        # or a quoted value's middle lines look like records
+        # otherwise the middle lines of a quoted value would be taken for records
         case "csv" if stream.multiline or stream.csv.quote:
             reader = reader.schema(RECORD_SCHEMA).options(**record_options(stream))
             records = load_files(session, reader, binding, "csv")
@@ -78,8 +78,8 @@ def _read(session: SparkSession, reader: Reader, binding: StreamBinding) -> Data
             lines = text_lines(session, reader, binding)
             return lines.selectExpr(*raw_columns(*FILE, value="value"))
         case "json" | "json_schema":
-            # Not by Spark's reader of JSON lines: it passes over what stands behind the
-            # first value of a line.
+            # not by Spark's reader of JSON lines, which ignores what follows the first
+            # value of a line
             lines = text_lines(session, reader, binding).where(
                 "trim(CAST(value AS string)) != ''"
             )
@@ -109,8 +109,8 @@ def _read(session: SparkSession, reader: Reader, binding: StreamBinding) -> Data
 def _in_contract_types(
     rows: DataFrame, binding: StreamBinding, kind: T.StructType
 ) -> DataFrame:
-    """The rows of Parquet files in the contract's types, and in `_lakesql_corrupt` each
-    that is to be a dead letter."""
+    """The rows of Parquet files with the contract's types, and `_lakesql_corrupt`,
+    which is not NULL on rows that become dead letters."""
     no_letter = rows.withColumn(CORRUPT, F.lit(None).cast("string"))
     if binding.file_type is None:
         return no_letter
@@ -120,7 +120,7 @@ def _in_contract_types(
 
 
 def row_type(binding: StreamBinding) -> T.StructType:
-    """The columns that files of rows are read with."""
+    """The type with which files of typed rows are read: the columns of the contract."""
     return T.StructType(
         [
             T.StructField(column.name, column.type)

@@ -1,8 +1,8 @@
-"""Plain files in the order of their names: which are read next is looked up from the
-last name on.
+"""Plain files that are read in the order of their names: which files each batch has, by
+listing names after the last one.
 
-A position has the last name that was taken, and how many files were read. What comes
-with a smaller name is found by a listing of all files now and then.
+A position has the last name that was read, and how many files were. Files that arrive
+with a smaller name are found by listing all files from time to time.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from lakesql.source.stream_state import Position, SeededSource, SeenFile
 
 
 class SparkFilesByName(SparkPlannedFiles):
-    """Plain files of a stream that says `ordered_by: name`."""
+    """Plain files of a stream with `ordered_by: name`."""
 
     kind: ClassVar[str] = FilesByName.kind
 
     def planned_batches(
         self, session: SparkSession, binding: StreamBinding, planning: Planning
     ) -> PlannedBatches | None:
-        """Some files at a time, in the order of their names."""
+        """The files in batches, in the order of their names."""
         return _ByName(PlannedFiles(session, binding, planning))
 
     def seed(
@@ -45,8 +45,8 @@ class SparkFilesByName(SparkPlannedFiles):
         start_ms: int | None,
         seen: Callable[[int], Sequence[SeenFile]] | None,
     ) -> SeededSource:
-        """A position, with the files that were read; at a time, that before the first
-        file that is as new."""
+        """The position, with the files that were read; or, for a start time, the
+        position before the first file that is not older."""
         if position is not None:
             files = names_taken(position).files
             return SeededSource(
@@ -69,7 +69,8 @@ class _ByName(PlannedBatches):
         self._files = files
 
     def find_last(self, position: Position) -> Position:
-        """The largest name."""
+        """The position with the largest existing name; None if no file exists and none
+        was read."""
         taken = names_taken(position)
         last = taken.last
         for file in self._files.shown(last):
@@ -77,8 +78,8 @@ class _ByName(PlannedBatches):
         return replace(taken, last=last).position if last else None
 
     def find_end(self, position: Position, until: Position) -> Position:
-        """Behind the next files: those that have come late first, if all were to be
-        listed."""
+        """The position after the next files: first those that came late, if a listing
+        of all is due, then new ones. None if there are none."""
         taken, files = names_taken(position), self._files
         known = files.known(taken.files, taken.last, taken.digest)
         found = list[FoundFile]()

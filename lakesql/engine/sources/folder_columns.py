@@ -1,4 +1,5 @@
-"""Columns from the names of a file's folders, as in `day=2026-03-01/1.json`."""
+"""How columns are read from the names of a file's folders, as in
+`day=2026-03-01/1.json`."""
 
 from __future__ import annotations
 
@@ -18,11 +19,11 @@ from lakesql.source.pattern import without_scheme
 
 
 def with_folder_columns(rows: DataFrame, kind: T.StructType, base: str) -> DataFrame:
-    """The rows with those columns from the names of their folders (`day=3`) that the
-    files do not have themselves.
+    """The rows, with columns that are NULL filled from the names of their file's
+    folders (`day=3`).
 
-    Folders below the connection's own are looked at. A value is escaped there as in a
-    URL, as Hive does it. One that the column's type does not take fails the batch.
+    Only folders below the connection's own count. A value in a name is escaped as in a
+    URL, as Hive does it. One that does not fit the column's type fails the batch.
     """
     uri = F.col("_metadata.file_path")
     fields = (
@@ -43,8 +44,8 @@ def with_folder_columns(rows: DataFrame, kind: T.StructType, base: str) -> DataF
 
 
 def with_folders(raw: DataFrame, binding: StreamBinding) -> DataFrame:
-    """Raw records of JSON in files, with `_lakesql_folders`: what the names of their
-    files' folders say of columns."""
+    """The raw records; those that are JSON in files also get `_lakesql_folders`: the
+    values of columns in the names of the file's folders."""
     if not binding.may_have_folders:
         return raw
     columns = [
@@ -65,8 +66,8 @@ def with_folders(raw: DataFrame, binding: StreamBinding) -> DataFrame:
 
 
 def _folder_value(uri: Column, field: T.StructField, base: str) -> Column:
-    """The value of a column in the names of a file's folders; NULL where none has
-    it."""
+    """The value of a column in the names of a file's folders; NULL if none has it. A
+    value that does not fit the type fails the batch."""
     text = folder_text(uri, field.name, base)
     value = text.try_cast(field.dataType)
     path = file_path(uri)
@@ -84,8 +85,8 @@ def _folder_value(uri: Column, field: T.StructField, base: str) -> Column:
 
 
 def folder_text(uri: Column, name: str, base: str) -> Column:
-    """What the folders of a file say of a column; NULL where none names it, or it is
-    NULL."""
+    """The text of a column in the names of a file's folders; NULL if none names the
+    column, or it has Hive's name for NULL."""
     above = len([*filter(None, without_scheme(base).split("/"))])
     named = rf"\A(?:[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?)?(?:/+[^/]+){{{above}}}/(?:.*/)?(?i:{re.escape(name)})="
     path = file_path(uri)
@@ -97,8 +98,7 @@ def folder_text(uri: Column, name: str, base: str) -> Column:
 
 
 def columns_of_folders(uri: str, names: Collection[str], base: str) -> tuple[str, ...]:
-    """Those of the columns that the folders of a file name, in the order of the
-    columns."""
+    """The columns that a file's folders name, in the order of `names`."""
     above = len([*filter(None, without_scheme(base).split("/"))])
     *folders, _ = filter(None, without_scheme(unquote(uri)).split("/"))
     said = {

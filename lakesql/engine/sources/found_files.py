@@ -1,5 +1,4 @@
-"""What sources that are files in folders have in common, as Hadoop lists them: what is
-there, and what was read."""
+"""What sources with files in folders share: which files exist, and which were read."""
 
 from __future__ import annotations
 
@@ -36,31 +35,31 @@ from lakesql.source.unread import explain_hidden, explain_no_files
 
 
 class SparkFolder(SparkSource, Protocol):
-    """Files below a folder, or below a URL of a bucket."""
+    """Files below a folder, or below the URL of a bucket."""
 
     def records(
         self, session: SparkSession, reader: Reader, binding: StreamBinding
     ) -> DataFrame:
-        """The raw records of a stream's files, by a reader of those that arrive, or of
-        those that are there."""
+        """The raw records of a stream's files, with Spark's reader for files that
+        arrive, or for those that exist now."""
         ...
 
     def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
-        """The records of each file, once it is there."""
+        """The records of each file after it has appeared."""
         check_origin(binding)
         return self.records(session, session.readStream, binding)
 
     def read_now(
         self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None
     ) -> DataFrame:
-        """The records of the files that are there."""
+        """The records of the files that exist now."""
         check_origin(binding)
         return self.records(session, session.read, binding)
 
     def state_now(
         self, session: SparkSession, binding: StreamBinding, brokers: Brokers
     ) -> SourceState:
-        """Whether there are files, and which are passed over."""
+        """The state of the stream: whether there are files, and which are left out."""
         check_origin(binding)
         return find_state(session, binding)
 
@@ -71,18 +70,19 @@ class SparkFolder(SparkSource, Protocol):
         state: SourceState,
         seen: Callable[[], Sequence[SeenFile]],
     ) -> tuple[list[str], str]:
-        """Files that were read, and are gone; and how many are there."""
+        """The names of read files that no longer exist, and a text with the number of
+        existing files."""
         return held_files(session, binding, seen())
 
 
 def find_state(session: SparkSession, binding: StreamBinding) -> SourceState:
-    """A stream of files: whether there are any, and which are passed over. One whose
-    files are taken away may have none in its folder."""
+    """The state of a stream of files: whether there are any, and which are left out. If
+    the stream moves or deletes files after reading, its folder may be empty."""
     glob, name, kind = binding.glob, binding.stream.name, binding.source.kind
     assert glob is not None
     local = local_folder(glob)
     try:
-        # whose permissions Hadoop asks a program for, file by file
+        # Hadoop would start a program for the permissions of each local file
         if local is not None:
             is_there, hidden = has_files(session, glob), local_hidden(str(local))
         else:
@@ -105,7 +105,7 @@ def find_state(session: SparkSession, binding: StreamBinding) -> SourceState:
 def seed_seen(
     position: Position, seen: Callable[[int], Sequence[SeenFile]] | None
 ) -> SeededSource:
-    """The files that the former checkpoint has read up to a position, where it knows
+    """The files that the replaced checkpoint has read up to a position, if it has
     them."""
     if position is None or seen is None:
         return SeededSource()
@@ -115,8 +115,8 @@ def seed_seen(
 def held_files(
     session: SparkSession, binding: StreamBinding, seen: Sequence[SeenFile]
 ) -> tuple[list[str], str]:
-    """The names of those files that were read, and are gone; and how many are there, in
-    words."""
+    """The names of read files that no longer exist, and a text with the number of
+    existing files."""
     assert binding.glob is not None
     there = {file.path for file in list_files(session, binding.glob)}
     missing = [file for file in seen if file.path not in there]

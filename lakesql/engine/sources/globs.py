@@ -1,5 +1,5 @@
-"""The files that Spark reads for a pattern, by Hadoop's own listing of them, and those
-that it passes over."""
+"""Which files Spark reads for a pattern, and which it ignores, by Hadoop's own
+listing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def has_files(session: SparkSession, glob: str) -> bool:
-    """Whether Spark reads a file for a pattern. Files are asked for one by one, until
+    """Whether Spark reads any file for a pattern. Files are requested one by one until
     there is one."""
     return any(
         not is_hidden for _, is_hidden in _find_matches(session, glob, at_once=False)
@@ -35,10 +35,10 @@ def has_files(session: SparkSession, glob: str) -> bool:
 
 
 def find_listed(session: SparkSession, glob: str) -> tuple[bool, list[str]]:
-    """Whether Spark reads a file for a pattern, and the paths of those that it passes
-    over because of a name.
+    """Whether Spark reads any file for a pattern, and the paths of the files that it
+    ignores because of their names.
 
-    Storage lists its files once for both.
+    Both are found by one listing.
     """
     found = list(_find_matches(session, glob))
     hidden = sorted(file.path for file, is_hidden in found if is_hidden)
@@ -46,9 +46,9 @@ def find_listed(session: SparkSession, glob: str) -> tuple[bool, list[str]]:
 
 
 def list_files(session: SparkSession, glob: str) -> list[SeenFile]:
-    """The files that Spark reads for a pattern of Hadoop's, in order of their URIs."""
+    """The files that Spark reads for a Hadoop pattern, in order of their URIs."""
     encode = java_class("org.apache.spark.paths.SparkPath").fromFileStatus
-    # Of a local file Spark writes `file:///…` and Hadoop `file:/…`.
+    # For a local file Spark writes `file:///…`, Hadoop `file:/…`.
     found = (
         file.status for file, is_hidden in _find_matches(session, glob) if not is_hidden
     )
@@ -61,8 +61,8 @@ def list_files(session: SparkSession, glob: str) -> list[SeenFile]:
 
 
 def find_unlisted(glob: str, name: str) -> str:
-    """The path of a file of this name, which Hadoop cannot list for a pattern;
-    elsewhere than here, the folder too."""
+    """The path of a local file with this name, which Hadoop cannot list for a pattern;
+    if none is found, as in other storage, a text of the name and the folder above."""
     above = named_folder(listing_of(glob).path)
     local = local_folder(above)
     found = (
@@ -74,11 +74,12 @@ def find_unlisted(glob: str, name: str) -> str:
 
 
 def spark_path(session: SparkSession, path: str) -> str:
-    """A path as Spark is to be given it.
+    """The path in the form in which Spark is to be given it.
 
-    A folder that is there, and whose name has no character of patterns, as it is: of
-    such a one Spark knows which files another query has written whole. Whatever else is
-    a pattern, be it of one name: of a path that is none, Spark wants a folder, and now.
+    An existing folder without pattern characters in its path is unchanged: for such a
+    folder Spark knows which files another query has completely written. Anything else
+    becomes a pattern, even if it matches a single name: for a path that is no pattern,
+    Spark requires that the folder exists.
     """
     if re.search(r"[{}\[\]*?\\]", path):
         return path
@@ -91,8 +92,8 @@ def spark_path(session: SparkSession, path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """One of Hadoop's statuses in a sequence of Scala's, and its path without a scheme
-    and an authority."""
+    """One of Hadoop's statuses in a Scala sequence, with its path without scheme and
+    authority."""
 
     statuses: Any
     index: int
@@ -101,14 +102,14 @@ class _Listed:
 
     @property
     def status(self) -> Any:
-        """The status itself, for which Java is asked."""
+        """The status itself, which takes a call of Java."""
         return self.statuses.apply(self.index)
 
 
 def _find_matches(
     session: SparkSession, glob: str, at_once: bool = True
 ) -> Iterator[tuple[_Listed, bool]]:
-    """Each file that a pattern means, and whether Spark passes over it."""
+    """Each file that a pattern matches, and whether Spark ignores it."""
     listing = listing_of(glob)
     system, path = _file_system(session, listing.path)
     matches = java_class("scala.collection.immutable.ArraySeq").unsafeWrapArray(
@@ -127,7 +128,7 @@ def _find_matches(
 
 
 def _find_within(files: Any, at_once: bool) -> Iterator[_Listed]:
-    """The files of an iterator of Hadoop's; `at_once`: all are wanted."""
+    """The files of a Hadoop iterator; `at_once` if all of them are needed."""
     to_seq = java_class("org.apache.spark.api.python.PythonUtils").toSeq
     if at_once:
         yield from _read_statuses(
@@ -143,13 +144,12 @@ def _find_within(files: Any, at_once: bool) -> Iterator[_Listed]:
 
 
 _STATUS = re.compile(r"\{path=(.*); isDirectory=(true|false); ", re.DOTALL)
-"""What `FileStatus.toString` begins with, whatever the names of folders and files
-have."""
+"""The beginning of `FileStatus.toString`, whatever characters the path has."""
 
 
 def _read_statuses(statuses: Any) -> Iterator[_Listed]:
-    """Each of Hadoop's statuses, read from their texts: a question to Java takes as
-    long as a hundred of them."""
+    """Each of Hadoop's statuses, parsed from one text, as a call of Java takes as long
+    as parsing a hundred."""
     texts = str(statuses.mkString("\0")).split("\0") if not statuses.isEmpty() else []
     for index, text in enumerate(texts):
         found = _STATUS.search(text)

@@ -1,5 +1,5 @@
-"""Kafka's topics, read by Spark's own source; their broker is asked for what they
-hold."""
+"""How Kafka's topics are read, with Spark's own source; what they hold is asked of the
+broker."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from lakesql.source.stream_state import SeenFile, SourceState
 from lakesql.source.unread import explain_no_records
 
 POLL_TIMEOUT_MS = 15_000
-"""How long a task waits for the records of a broker that has gone away. A run that is
-ended waits as long for its last batch: Spark's own two minutes are too much for
-that."""
+"""How long a task waits for records of a broker that does not answer, in milliseconds.
+A run that is being stopped waits as long for its last batch, for which Spark's default
+of two minutes is too much."""
 
 
 class SparkKafka(SparkSource):
@@ -42,7 +42,7 @@ class SparkKafka(SparkSource):
         """The records as they arrive."""
         stream = binding.stream
         reader = _of_topics(session.readStream, binding)
-        # a partition without a record that young starts at its end
+        # a partition without a record since that time starts at its end
         if isinstance(stream.start, datetime):
             reader = reader.option("startingTimestamp", epoch_ms(stream.start))
             reader = reader.option("startingOffsetsByTimestampStrategy", "latest")
@@ -55,8 +55,8 @@ class SparkKafka(SparkSource):
     def read_now(
         self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None
     ) -> DataFrame:
-        """The records that are there now, from the first one or from the stream's time
-        on."""
+        """The records that exist now, from the first one or from the stream's start
+        time on."""
         assert brokers is not None, "what a topic has now is asked of its broker"
         stream = binding.stream
         reader = _of_topics(session.read, binding)
@@ -70,7 +70,8 @@ class SparkKafka(SparkSource):
     def read_before(
         self, session: SparkSession, binding: StreamBinding, places: Sequence[Place]
     ) -> DataFrame:
-        """The records of the offsets before these."""
+        """The records of the last offsets before each of these places, of which a
+        partition has at most one."""
         ends: dict[str, dict[str, int]] = {}
         for topic, partition, offset in places:
             ends.setdefault(topic, {})[str(partition)] = offset
@@ -94,8 +95,8 @@ class SparkKafka(SparkSource):
     def state_now(
         self, session: SparkSession, binding: StreamBinding, brokers: Brokers
     ) -> SourceState:
-        """The topics, which offsets they hold, and which of these a reader does not see
-        yet."""
+        """The state of the topics: which offsets they hold, and which of these readers
+        may not see yet."""
         stream, broker = binding.stream, _broker(session, binding, brokers)
         topics = broker.find_topics(stream.origin, stream.place)
         ids = {topic: found.id for topic, found in topics.items()}
@@ -112,7 +113,7 @@ class SparkKafka(SparkSource):
     def topic_ids(
         self, session: SparkSession, binding: StreamBinding, brokers: Brokers
     ) -> Mapping[str, str]:
-        """The ids, as the broker says them."""
+        """The ids of the topics, as the broker has them."""
         return _broker(session, binding, brokers).find_ids(
             binding.stream.origin, binding.stream.place
         )
@@ -124,8 +125,8 @@ class SparkKafka(SparkSource):
         state: SourceState,
         seen: Callable[[], Sequence[SeenFile]],
     ) -> tuple[list[str], str]:
-        """The offsets before the first one of each partition, and how many there are
-        from there on."""
+        """The offsets before the first one of each partition, and a text with the
+        number of records from there on."""
         begins = [
             (t, p, at)
             for t, ends in sorted(state.beginnings.items())
@@ -151,10 +152,10 @@ def read_between(
     must_have_all: bool = False,
     group_id: str = "",
 ) -> DataFrame:
-    """The raw records of topics between offsets of their partitions. Those that are
-    gone are not among them; if it `must_have_all`, reading fails then. Who reads on and
-    on under one `group_id` keeps Kafka's clients, which else are made anew for each
-    batch."""
+    """The raw records of topics between offsets of their partitions. Records that are
+    gone are left out; with `must_have_all`, reading fails instead. A caller that reads
+    repeatedly with the same `group_id` keeps Kafka's clients, which are otherwise
+    created anew for each batch."""
     reader = _reader(session.read, connection).option("failOnDataLoss", must_have_all)
     reader = reader.option(
         "assign",
@@ -172,7 +173,7 @@ def read_between(
 
 
 def cluster_of(binding: StreamBinding) -> Kafka:
-    """The cluster that a stream of topics is read from."""
+    """The cluster from which a stream of topics is read."""
     assert binding.source.cluster is not None
     return binding.source.cluster
 
@@ -182,7 +183,7 @@ def _broker(session: SparkSession, binding: StreamBinding, brokers: Brokers) -> 
 
 
 def _of_topics(reader: Reader, binding: StreamBinding) -> Reader:
-    """A reader of the topics that the stream means."""
+    """A reader of the stream's topics."""
     check_origin(binding)
     origin = binding.stream.origin
     reader = _reader(reader, cluster_of(binding)).option(
@@ -194,7 +195,7 @@ def _of_topics(reader: Reader, binding: StreamBinding) -> Reader:
 
 
 def _reader(reader: Reader, connection: Kafka) -> Reader:
-    """A reader of a connection's topics, of whichever it is told."""
+    """A reader with the options of a connection; the topics are set by the caller."""
     reader = reader.format("kafka").option("includeHeaders", True)
     reader = reader.option("kafkaConsumer.pollTimeoutMs", POLL_TIMEOUT_MS)
     for key, value in consumer_options(connection).items():

@@ -1,9 +1,9 @@
-"""Logs that a client in Python reads: the driver reads a batch once, and hands it to
-Spark as Arrow.
+"""How logs with a Python client are read: the driver reads each batch once, and gives
+it to Spark as Arrow.
 
-So executors need no Python, and what a log counts, such as Kinesis its calls, is used
-once. Where a query keeps state or reads several streams, Spark plans the batches, and
-asks a data source for them.
+So executors need no Python, and quotas of a log, such as the calls of Kinesis, are used
+only once. If a query keeps state or reads several streams, Spark plans the batches and
+asks a data source for them (`log_data_source.py`).
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from lakesql.source.stream_state import Position, SeenFile, SourceState
 
 
 class SparkLog(SparkSource):
-    """A topic of a log, or several."""
+    """One or several topics of a log."""
 
     kind: ClassVar[str] = LogSource.reader
     ends_by_itself: ClassVar[bool] = False
 
     def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
-        """The records as they arrive, in batches that Spark plans. The driver reads
-        them all the same."""
-        # Only here: few runs need its modules of pyspark, which no thread may import
-        # while another starts a session.
+        """The records as they arrive, in batches that Spark plans; they too are read on
+        the driver's machine."""
+        # Imported only here, as few runs need its modules of pyspark, and no thread may
+        # import these while another one starts a session.
         from lakesql.engine.sources.log_data_source import LogDataSource
 
         check_origin(binding)
         session.dataSource.register(LogDataSource)
-        # Spark writes no option of such a name into plans and logs: there may be a
-        # login in it.
+        # The name has `secret` in it, so that Spark keeps the option, which may contain
+        # credentials, out of plans and logs.
         packed = base64.b64encode(
             pickle.dumps((LogReader.of(binding), binding.is_bounded))
         )
@@ -63,14 +63,14 @@ class SparkLog(SparkSource):
     def planned_batches(
         self, session: SparkSession, binding: StreamBinding, planning: Planning
     ) -> PlannedBatches | None:
-        """What the driver reads at a time."""
+        """The batches that the driver reads."""
         check_origin(binding)
         return LogBatches(session, LogReader.of(binding))
 
     def read_now(
         self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None
     ) -> DataFrame:
-        """The records that are there now, from the stream's start on."""
+        """The records that exist now, from the stream's start on."""
         check_origin(binding)
         with closing(LogReader.of(binding)) as reader:
             return as_frame(session, reader.read_all(reader.starts(), None))
@@ -78,7 +78,8 @@ class SparkLog(SparkSource):
     def read_before(
         self, session: SparkSession, binding: StreamBinding, places: Sequence[Place]
     ) -> DataFrame:
-        """The records of a log without numbers cannot be found again."""
+        """The last records before each of these places; none if the log does not number
+        its records, as they cannot be found again."""
         if _source(binding).numbers_records:
             return super().read_before(session, binding, places)
         return session.createDataFrame([], RAW)
@@ -86,7 +87,7 @@ class SparkLog(SparkSource):
     def state_now(
         self, session: SparkSession, binding: StreamBinding, brokers: Brokers
     ) -> SourceState:
-        """Its topics, and where they begin and end as far as that is known without
+        """The state of the topics: where they begin and end, if that is known without
         reading."""
         check_origin(binding)
         state = replace(
@@ -99,7 +100,7 @@ class SparkLog(SparkSource):
     def topic_ids(
         self, session: SparkSession, binding: StreamBinding, brokers: Brokers
     ) -> Mapping[str, str]:
-        """The ids of its topics."""
+        """The ids of the topics; empty if the log has none."""
         if not _source(binding).tells_ids:
             return {}
         return {
@@ -114,8 +115,8 @@ class SparkLog(SparkSource):
         state: SourceState,
         seen: Callable[[], Sequence[SeenFile]],
     ) -> tuple[list[str], str]:
-        """What came before the first record of each partition, and how much is there,
-        where records are numbered."""
+        """What came before the first record of each partition and is gone, and a text
+        about how much the log has, with the number if records are numbered."""
         if not _source(binding).numbers_records:
             opened = _log_source(binding).opened(binding.stream.origin)
             return [
@@ -136,25 +137,26 @@ def _log_source(binding: StreamBinding) -> LogSource:
 
 
 def _source(binding: StreamBinding) -> LogSource:
-    """The source with its code loaded, which says what kind of log it is."""
+    """The source with its client code loaded, which knows what the log can do."""
     return _log_source(binding).loaded()
 
 
 class LogBatches(PlannedBatches):
-    """What the driver reads of a stream at a time: it is read to know where it ends,
-    and kept until it is written."""
+    """The batches that the driver reads: to find where a batch ends it is read, and the
+    records are kept until the batch is written."""
 
     def __init__(self, session: SparkSession, reader: LogReader) -> None:
         self._session, self._reader = session, reader
         self._ahead: tuple[Position, Position, list[TopicPage]] | None = None
 
     def find_last(self, position: Position) -> Position:
-        """Where the topics end as the run begins."""
+        """The ends of the topics as the run begins."""
         return self._reader.last(position)
 
     def find_end(self, position: Position, until: Position) -> Position:
-        """The place behind the next records. A stream that has read nothing yet notes
-        first where it begins."""
+        """The position after the next records; None if there is nothing to record. For
+        a stream that has read nothing yet, the position where it begins is returned
+        first, to be recorded."""
         begun = self._reader.with_new_topics(position)
         if begun is not None:
             return begun
@@ -165,21 +167,21 @@ class LogBatches(PlannedBatches):
         return end
 
     def read(self, start: Position, end: Position, held: ExitStack) -> DataFrame:
-        """The records that `find_end` has read, or those between the same two
-        positions."""
+        """The raw records between two positions, as `find_end` has read them, or read
+        again."""
         return as_frame(self._session, self.pages(start, end))
 
     def pages(self, start: Position, end: Position) -> Sequence[TopicPage]:
-        """The records between two positions in pages: those that `find_end` has read,
-        or read again."""
+        """The records between two positions in pages, as `find_end` has read them, or
+        read again."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None and ahead[:2] == (start, end):
             return ahead[2]
         return self._reader.read_between(start or {}, end)
 
     def report(self, position: Position) -> Mapping[str, Any]:
-        """Where it stands and where its topics end, where both are numbers; else the
-        time that it is behind."""
+        """The position and the ends of the topics, if both are numbers; else by how
+        many milliseconds the stream is behind."""
         if position is None:
             return {}
         if not self._reader.source.loaded().numbers_records:
@@ -188,5 +190,5 @@ class LogBatches(PlannedBatches):
         return {"endOffset": position, "latestOffset": self._reader.ends(position)}
 
     def close(self) -> None:
-        """Let the clients go."""
+        """Close the clients."""
         self._reader.close()

@@ -1,5 +1,5 @@
-"""Logs as a data source in Python: how a SELECT reads them that keeps state, or that
-reads several streams."""
+"""Logs as a Python data source of Spark, for a SELECT that keeps state or reads several
+streams."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from lakesql.engine.sources.log_reader import LogPosition, LogReader, TopicPage
 
 
 class LogDataSource(DataSource):
-    """A stream of a log for Spark's own planning: a process beside the driver reads
-    each batch once."""
+    """A stream of a log whose batches Spark plans: a Python process beside the driver
+    reads each batch once."""
 
     @classmethod
     def name(cls) -> str:
-        """The format by which it is registered."""
+        """The name of the format."""
         return "lakesql_log"
 
     def schema(self) -> str:
-        """The shape of raw records."""
+        """The columns of raw records."""
         return RAW
 
     def simpleStreamReader(self, schema: T.StructType) -> SimpleDataSourceStreamReader:  # noqa: N802  Spark's name
-        """What reads the stream that the options have packed."""
+        """The reader of the stream that is pickled in the option `secret_reader`."""
         reader, is_bounded = pickle.loads(
             base64.b64decode(self.options["secret_reader"])
         )
@@ -38,7 +38,7 @@ class LogDataSource(DataSource):
 
 
 class _LogStreamReader(SimpleDataSourceStreamReader):
-    """The batches of a stream as Spark asks for them."""
+    """The batches of a stream as Spark requests them."""
 
     def __init__(self, reader: LogReader, is_bounded: bool) -> None:
         self._reader = reader
@@ -46,14 +46,14 @@ class _LogStreamReader(SimpleDataSourceStreamReader):
         self._until: LogPosition | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's name
-        """Where the stream begins. Spark notes it with a first batch, which has no
-        records."""
+        """The position where the stream begins. Spark records it with a first batch,
+        which has no records."""
         return self._reader.starts()
 
     def read(
         self, start: dict[str, Any]
     ) -> tuple[Iterator[tuple[Any, ...]], dict[str, Any]]:
-        """The next records behind a position, and where they end."""
+        """The next records after a position, and the position after them."""
         begun = self._reader.with_new_topics(start)
         if begun is not None:
             return iter(()), begun
@@ -69,12 +69,12 @@ class _LogStreamReader(SimpleDataSourceStreamReader):
         return iter(_rows(self._reader.read_between(start, end)))
 
     def commit(self, end: dict[str, Any]) -> None:
-        """What lies before a position is in the table."""
+        """Allow the log to drop what lies before a position, as it is in the table."""
         self._reader.release(end)
 
 
 def _rows(pages: Sequence[TopicPage]) -> list[tuple[Any, ...]]:
-    """The records of pages as rows of the shape of raw records."""
+    """The records of pages as rows with the columns of raw records."""
     return [
         (
             record.key,

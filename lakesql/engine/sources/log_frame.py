@@ -1,5 +1,4 @@
-"""The records of a log in the shape of raw records: as Arrow, and as a frame of
-Spark's."""
+"""How the records of a log become raw records: as Arrow, and as a DataFrame."""
 
 from __future__ import annotations
 
@@ -17,13 +16,13 @@ RAW = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
     "headers array<struct<key:string,value:binary>>"
 )
-"""The shape of raw records."""
+"""The columns of raw records."""
 
 
 def as_frame(session: SparkSession, pages: Sequence[TopicPage]) -> DataFrame:
     """The records of pages as raw records."""
-    # In memory of the JVM, and parsed by its tasks: a small one would be computed by
-    # the optimizer, record by record.
+    # With the threshold 0 the rows are parsed by the JVM's tasks. Otherwise the
+    # optimizer would parse a small table, record by record.
     with changed_settings(
         session, {"spark.sql.execution.arrow.localRelationThreshold": "0"}
     ):
@@ -31,7 +30,7 @@ def as_frame(session: SparkSession, pages: Sequence[TopicPage]) -> DataFrame:
 
 
 def as_arrow(pages: Sequence[TopicPage]) -> pa.Table:
-    """The records of pages as an Arrow table of the shape of raw records."""
+    """The records of pages as an Arrow table with the columns of raw records."""
     records = [record for each in pages for record in each.page.records]
     topics = [
         record.topic or each.topic for each in pages for record in each.page.records
@@ -51,8 +50,8 @@ def as_arrow(pages: Sequence[TopicPage]) -> pa.Table:
 
 
 def _header_array(headers: Sequence[Sequence[tuple[str, bytes]]]) -> pa.Array:
-    """The headers of records as an array of lists, built by its parts: of a dict for
-    each it takes twice as long."""
+    """The headers of records as an array of lists. It is built from its parts, as
+    building it from a dict per record takes twice as long."""
     ends = accumulate(map(len, headers), initial=0)
     every = [header for each in headers for header in each]
     keys = pa.array([key for key, _ in every], pa.string())

@@ -1,5 +1,5 @@
-"""What a query reads of the topics of a log at a time: which places, how far, and what
-is gone."""
+"""How a query reads the topics of a log batch by batch: from which places, how far, and
+what is gone."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from lakesql.source.log import (
 from lakesql.source.stream_state import Expired, Position
 
 BATCH_RECORDS = 100_000
-"""How many records a batch has at most where its stream sets no `max_per_batch`: the
-driver holds them."""
+"""How many records a batch has at most if its stream sets no `max_per_batch`, as the
+driver holds them in memory."""
 
 BATCH_BYTES = 256 * 1024 * 1024
-"""How large their values may be, about: a partition is read no further once its share
-of it is there."""
+"""The approximate limit of the values in a batch, in bytes: a partition is not read
+further once its share is reached."""
 
 READERS = 8
 """How many partitions are read in parallel."""
@@ -39,7 +39,7 @@ LogPosition = Mapping[str, LogPlaces]
 
 
 class TopicPage(NamedTuple):
-    """Some records of a partition of a topic."""
+    """A page of records from one partition of a topic."""
 
     topic: str
     partition: str
@@ -48,9 +48,10 @@ class TopicPage(NamedTuple):
 
 @dataclass(slots=True)
 class LogReader:
-    """The topics of one stream, each opened once.
+    """Reads the topics of one stream, each opened once.
 
-    `start` is where it begins, and `limit` how many records of it are read at a time.
+    `start` is where the stream begins, and `limit` how many records a batch has at
+    most.
     """
 
     source: LogSource
@@ -79,26 +80,26 @@ class LogReader:
         )
 
     def log(self, topic: str) -> Log:
-        """The log of a topic."""
+        """The log of a topic; opened at the first call."""
         if topic not in self._logs:
             self._logs[topic] = self.source.open(topic, self.query)
         return self._logs[topic]
 
     def close(self) -> None:
-        """Let all clients go."""
+        """Close all clients."""
         for log in self._logs.values():
             log.close()
         self._logs.clear()
 
     def starts(self) -> dict[str, LogPlaces]:
-        """Where the stream begins."""
+        """The places at which the stream begins."""
         return {
             topic: dict(self.log(topic).starts(self.start)) for topic in self.topics
         }
 
     def partitions(self, position: LogPosition | None) -> dict[str, LogPlaces]:
-        """The partitions to read behind a position; those of a topic that it does not
-        know begin where they do."""
+        """The places at which reading continues after a position. A topic that the
+        position lacks begins at the stream's start."""
         found: dict[str, LogPlaces] = {}
         for topic in self.topics:
             places = (position or {}).get(topic)
@@ -109,27 +110,28 @@ class LogReader:
         return found
 
     def ends(self, position: LogPosition | None) -> dict[str, LogPlaces]:
-        """Where the topics end now."""
+        """The present ends of the topics."""
         return {
             topic: dict(self.log(topic).ends(places))
             for topic, places in self.partitions(position).items()
         }
 
     def last(self, position: LogPosition | None) -> dict[str, LogPlaces]:
-        """Where the topics end, with all that was sent until now, as a reader at a
-        position needs it."""
+        """The ends of the topics, after all that was sent until now has become
+        readable, for a reader at this position."""
         for topic in self.topics:
             self.log(topic).settle()
         return self.ends(position)
 
     @property
     def behind_ms(self) -> int | None:
-        """How much older than the newest record of its partition that one is up to
-        which a batch has read it, at most; None where no log has said it."""
+        """By how many milliseconds the last read record of a partition is older than
+        the partition's newest one; the maximum over all partitions. None if no log has
+        reported it."""
         return max(self._behind_ms.values(), default=None)
 
     def release(self, position: LogPosition) -> None:
-        """Let go of what lies before a position."""
+        """Allow the logs to drop what lies before a position."""
         for topic in self.topics:
             if topic in position:
                 self.log(topic).release(position[topic])
@@ -137,10 +139,10 @@ class LogReader:
     def with_new_topics(
         self, position: LogPosition | None
     ) -> dict[str, LogPlaces] | None:
-        """The position with the places where those topics begin that it does not know;
-        None where it knows all.
+        """The position completed with the start places of topics that it lacks; None if
+        it lacks none.
 
-        It is noted before anything of them is read: at another time, `latest` means
+        It is recorded before anything of them is read, as `latest` would later mean
         another place.
         """
         known = position or {}
@@ -154,11 +156,11 @@ class LogReader:
     def read_following(
         self, position: LogPosition, until: LogPosition | None
     ) -> tuple[dict[str, dict[str, Any]] | None, list[TopicPage]]:
-        """The next records behind a position, and where they end; None where there is
-        nothing to note.
+        """The position after the next records, and these records. The position is None
+        if there is nothing to record.
 
-        Where partitions have ended, those that begin behind them are read too. There
-        may be an end without records.
+        If partitions have ended, those that succeed them are read too. There may be a
+        new position without records.
         """
         known, at = self._reached
         start = self.partitions(at if known == position else position)
@@ -175,8 +177,8 @@ class LogReader:
             start = following
 
     def read_between(self, start: LogPosition, end: LogPosition) -> list[TopicPage]:
-        """The records between two positions. A topic that the first one does not know
-        begins where the other one is."""
+        """The records between two positions. None are read of a topic that the first
+        position lacks."""
         begin = {
             topic: {partition: start[topic].get(partition) for partition in places}
             for topic, places in end.items()
@@ -187,7 +189,7 @@ class LogReader:
     def read_next(
         self, position: LogPosition, until: LogPosition | None
     ) -> tuple[dict[str, dict[str, Any]], list[TopicPage]]:
-        """The next records behind a position, and where they end."""
+        """The position after the next records, at most `limit`, and these records."""
         reached = {topic: dict(places) for topic, places in position.items()}
         pages = self.read_all(position, until, self.limit)
         for topic, partition, page in pages:
@@ -197,10 +199,10 @@ class LogReader:
     def read_all(
         self, position: LogPosition, until: LogPosition | None, limit: int | None = None
     ) -> list[TopicPage]:
-        """The pages of all partitions behind a position, those of one in their order.
+        """The pages of all partitions after a position, those of a partition in order.
 
-        A partition of which `until` has no place, or None, is not read: it was not
-        there yet, or had nothing.
+        A partition for which `until` has no place, or None, is not read: it did not
+        exist yet, or had nothing.
         """
         wanted = [
             (topic, partition, place)
@@ -212,8 +214,7 @@ class LogReader:
             return []
         room = _BatchRoom.of(limit, len(wanted))
         if limit is not None:
-            # those that are left out, as the others have filled the batch, are others
-            # each time
+            # so that not always the same partitions are left out when the batch is full
             random.shuffle(wanted)
 
         for topic in self.topics:
@@ -258,8 +259,8 @@ UNLIMITED = 2**62
 
 @dataclass(slots=True)
 class _BatchRoom:
-    """What a batch may have still. A partition has at most its `share` of it, and none
-    is begun once it is spent."""
+    """What a batch can still hold. A partition may use its `share` of it, and no
+    further partition is started once it is used up."""
 
     left: int
     left_bytes: int
@@ -269,8 +270,8 @@ class _BatchRoom:
 
     @classmethod
     def of(cls, limit: int | None, partitions: int) -> _BatchRoom:
-        """The room of a batch of at most `limit` records from so many partitions.
-        Without a limit all is read, whatever its size."""
+        """The room of a batch of at most `limit` records from this many partitions;
+        without a limit it is practically infinite."""
         if limit is None:
             return cls(UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED)
         return cls(
@@ -278,7 +279,7 @@ class _BatchRoom:
         )
 
     def spend(self, records: int, size: int) -> None:
-        """Count what was read."""
+        """Subtract what was read."""
         with self._lock:
             self.left -= records
             self.left_bytes -= size
@@ -292,8 +293,9 @@ class _BatchRoom:
 def find_expired(
     reader: LogReader, position: LogPosition
 ) -> Mapping[tuple[str, str], Expired]:
-    """Behind which places of a position something is gone, and why. Those that are to
-    be read next are looked at: a partition may have come since."""
+    """The places of a position after which something is gone, by topic and partition,
+    with the reason. The places at which reading continues are checked too, as
+    partitions may have been added."""
     found = dict(find_left(reader.topics, position))
     with closing(reader):
         for topic in reader.topics:

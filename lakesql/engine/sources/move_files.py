@@ -1,5 +1,5 @@
-"""Moving a file that was read to an archive, or deleting it: never another one than was
-read, and none over another."""
+"""How a file that was read is archived or deleted: never a file that was changed since,
+and never over another one."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _NO_LINKS = (
     errno.ENOSYS,
     errno.EMLINK,
 )
-"""Why a file system makes no second name of a file: the other one is on another disk,
-or it cannot."""
+"""Why a file system cannot make a second name of a file: the two are on different
+disks, or it has no such names."""
 
 
 def archived_place(base: str, archive: str, path: str) -> str | None:
-    """Where a file of this path is archived, below its connection's folder or URL; None
-    if it is not below that."""
+    """The path or URL to which the file at `path` is archived, below its connection's
+    folder or URL; None if the file is not below that."""
     own = without_scheme(base).rstrip("/")
     if not path.startswith(f"{own}/"):
         return None
@@ -44,8 +44,8 @@ def archived_place(base: str, archive: str, path: str) -> str | None:
 
 
 def delete_file(session: SparkSession, file: SeenFile) -> bool:
-    """Delete a file, if it is there as it was read; whether it was. Raises
-    `OSError`."""
+    """Delete a file if it has not changed since it was read; returns whether it was
+    there unchanged. Raises `OSError`."""
     if local_folder(file.path) is not None:
         path = Path(file.decoded)
         if not _is_as_read(path, file):
@@ -63,11 +63,12 @@ def delete_file(session: SparkSession, file: SeenFile) -> bool:
 
 
 def move_file(session: SparkSession, file: SeenFile, target: str) -> bool:
-    """Move a file to the path or URL `target`, if it is there as it was read; whether
-    it was. Raises `OSError`.
+    """Move a file to the path or URL `target` if it has not changed since it was read;
+    returns whether it was there unchanged. Raises `OSError`.
 
-    Where a file of that name is there, this one is taken away if both hold the same, as
-    after a move that broke off; else it gets a name with the time of its last change.
+    If the target exists and has the same content, as after an interrupted move, the
+    file is only removed. If it has other content, the file gets a name with the time of
+    its last change.
     """
     if local_folder(file.path) is not None:
         found = local_folder(target)
@@ -77,7 +78,7 @@ def move_file(session: SparkSession, file: SeenFile, target: str) -> bool:
 
 
 def move_here(path: Path, file: SeenFile, target: Path) -> bool:
-    """Move a file of this machine."""
+    """Move a local file; like `move_file`."""
     if not _is_as_read(path, file):
         return False
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +96,7 @@ def move_here(path: Path, file: SeenFile, target: Path) -> bool:
 
 
 def _put(path: Path, place: Path) -> None:
-    """Give a file a second name, or make a copy of it that is there as a whole. Raises
+    """Give a file a second name, or make a copy that appears there complete. Raises
     `FileExistsError`."""
     try:
         os.link(path.resolve(), place)
@@ -116,7 +117,7 @@ def _put(path: Path, place: Path) -> None:
 
 
 def _names(name: str, modified_ms: int) -> tuple[str, str]:
-    """The name of a file, and the one that it has where that is taken:
+    """The name of a file, and the one to use if that exists:
     `1.1772400000000.json.gz`."""
     stem, *endings = name.split(".")
     return name, ".".join([stem, str(modified_ms), *endings])
@@ -130,7 +131,8 @@ def _is_as_read(path: Path, file: SeenFile) -> bool:
 
 
 def move_there(session: SparkSession, file: SeenFile, target: str) -> bool:
-    """Move a file by Hadoop. In an object store that is a copy, and then a delete."""
+    """Move a file through Hadoop; like `move_file`. In an object store this is a copy,
+    and then a delete."""
     system, place = _in_hadoop(session, file.path)
     if not _is_as_read_there(system, place, file):
         return False
@@ -180,9 +182,8 @@ def _is_as_read_there(system: Any, place: Any, file: SeenFile) -> bool:
 
 
 def is_same_second(asked_ms: int, listed_ms: int) -> bool:
-    """Whether S3 has said one time of an object twice: some services list milliseconds,
-    as MinIO does, and all of them answer in whole seconds where one object is asked
-    for."""
+    """Whether two times of an S3 object are the same: some services, such as MinIO,
+    list milliseconds, but all return whole seconds when asked for one object."""
     return asked_ms % 1000 == 0 and asked_ms == listed_ms // 1000 * 1000
 
 
@@ -191,7 +192,7 @@ def _is_s3(system: Any) -> bool:
 
 
 def _asked(ask: Any, why: str) -> Any:
-    """What Hadoop says. Raises `OSError` with `why` where it fails."""
+    """The result of a call of Hadoop. Raises `OSError` with `why` if it fails."""
     try:
         return ask()
     except Py4JJavaError as error:

@@ -1,8 +1,8 @@
-"""The files of a folder in the order of their names, from a name on, wherever the
-folder is.
+"""How the files of a stream are listed in the order of their names, after a given name,
+wherever they are stored.
 
-S3 is asked for the names behind one, so that those before it cost nothing. Elsewhere
-folders are listed one by one, and of them only those that may have such a name.
+S3 is asked only for names after the given one, so that those before cost nothing.
+Elsewhere folders are listed one by one, and only those that may contain such names.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from lakesql.source.name_order import Folders, FoundFile, LocalFolders, NameOrde
 
 
 class NamesThere(Protocol):
-    """What lists a stream's files."""
+    """Lists a stream's files."""
 
     def files(self, after: str, until: str | None = None) -> Iterator[FoundFile]:
-        """Those whose names are larger than `after`, and not larger than `until`, in
-        order; hidden ones too."""
+        """The files with names larger than `after` and not larger than `until`, in
+        order; hidden ones included."""
         ...
 
     def find(self, name: str) -> FoundFile | None:
-        """A file by its name; None where it is not there."""
+        """The file with this name; None if it does not exist."""
         ...
 
 
 def names_there(session: SparkSession, order: NameOrder) -> NamesThere:
-    """What lists the files of a pattern."""
+    """The listing of a stream's files, in the way that suits their storage."""
     if local_folder(order.base) is not None:
         return _InFolders(order, LocalFolders())
     place = java_class("org.apache.hadoop.fs.Path")(order.base)
@@ -47,17 +47,17 @@ def names_there(session: SparkSession, order: NameOrder) -> NamesThere:
 
 
 class _InFolders:
-    """Files of a file system that has folders."""
+    """The files of a file system with folders."""
 
     def __init__(self, order: NameOrder, folders: Folders) -> None:
         self._order, self._folders = order, folders
 
     def files(self, after: str, until: str | None = None) -> Iterator[FoundFile]:
-        """Folder by folder."""
+        """The files, listed folder by folder; like `NamesThere.files`."""
         return self._order.files(self._folders, after, until)
 
     def find(self, name: str) -> FoundFile | None:
-        """It alone is asked for."""
+        """The file with this name, which alone is looked up."""
         folder, _, own = self._order.path_of(name).rpartition("/")
         try:
             return FoundFile(
@@ -75,8 +75,8 @@ class _HadoopFolders:
         self._stats: dict[str, tuple[int, int]] = {}
 
     def children(self, folder: str, after: str) -> list[str]:
-        """The names in a folder, in order. Their sizes and times are kept for
-        `stat`."""
+        """The names in a folder that are not smaller than `after`, in order. Their
+        sizes and times are kept for `stat`."""
         try:
             found = self._system.listStatus(
                 java_class("org.apache.hadoop.fs.Path")(folder)
@@ -97,12 +97,12 @@ class _HadoopFolders:
         return sorted(name for name in names if name >= after)
 
     def stat(self, folder: str, name: str) -> tuple[int, int]:
-        """The size and the time of a file of the folder that `children` has listed
-        last."""
+        """The size and the time of a file in the folder that `children` listed last."""
         return self._stats[name]
 
     def look_up(self, folder: str, name: str) -> tuple[int, int]:
-        """The size and the time of a file in any folder, as Hadoop has them now."""
+        """The present size and time of a file in any folder. Raises
+        `FileNotFoundError`."""
         try:
             found = self._system.getFileStatus(
                 java_class("org.apache.hadoop.fs.Path")(f"{folder}/{name}")
@@ -115,7 +115,7 @@ class _HadoopFolders:
 
 
 PAGE = 1000
-"""So many names S3 gives in one answer at most."""
+"""How many names S3 returns in one answer at most."""
 
 
 class _InBucket:
@@ -129,7 +129,7 @@ class _InBucket:
         self._base = f"{base}/" if base else ""
 
     def files(self, after: str, until: str | None = None) -> Iterator[FoundFile]:
-        """Page by page, from a key on."""
+        """The files, listed page by page; like `NamesThere.files`."""
         root = f"{self._base}{self._order.root}/" if self._order.root else self._base
         for key, size_bytes, modified_ms in self._objects(
             root, f"{self._base}{after}" if after else ""
@@ -143,7 +143,8 @@ class _InBucket:
                 )
 
     def find(self, name: str) -> FoundFile | None:
-        """The first object whose key begins with its name."""
+        """The object with this name; only the first key with it as prefix is
+        requested."""
         key = f"{self._base}{name}"
         for found, size_bytes, modified_ms in self._objects(key, "", 1):
             if found == key:
@@ -173,13 +174,13 @@ class _InBucket:
 _OBJECT = re.compile(
     r"S3Object\(Key=(.*?), LastModified=([^,]+), .*?Size=(\d+)", re.DOTALL
 )
-"""An object as the SDK writes it."""
+"""An object in the SDK's text."""
 
 
 def _read_page(page: Any) -> Iterator[tuple[str, int, int]]:
-    """The key of each object, its size and its time, read from one text: a question to
-    Java takes as long as a hundred of them. Where a key has what the text has between
-    two of its parts, each object is asked."""
+    """The key, size and time of each object, parsed from one text, as a call of Java
+    takes as long as parsing a hundred objects. If a key contains what separates the
+    parts of the text, each object is asked instead."""
     contents = page.contents()
     text, size = str(contents.toString()), int(contents.size())
     found = [*_OBJECT.finditer(text)]

@@ -1,9 +1,9 @@
-"""Parquet files whose timestamps are in nanoseconds, as pandas and Arrow write them.
+"""Which Parquet files have timestamps in nanoseconds, as pandas and Arrow write them,
+and how they are read.
 
-Spark reads such a column as bigint alone, and one schema holds for all files of a
-batch. So the driver looks at the footer of each file of a batch, before the batch is
-parsed: where some have nanoseconds, the stream's files are read again, each with the
-types that it has.
+Spark reads such a column only as bigint, and all files of a batch have one schema. So
+the driver reads the footer of each file of a batch before the batch is parsed. If some
+files have nanoseconds, the stream's files are read again, each with its own types.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ from lakesql.errors import RunError
 from lakesql.source.pattern import escape_glob, listing_of, without_scheme
 
 READERS = 8
-"""How many footers are read at once."""
+"""How many footers are read in parallel."""
 
 AS_LONG = {"spark.sql.legacy.parquet.nanosAsLong": "true"}
-"""By which Spark reads a column of nanoseconds as bigint, and not at all without."""
+"""The setting with which Spark reads a column of nanoseconds as bigint; without it
+Spark refuses the column."""
 
 _PARQUET = "org.apache.spark.sql.execution.datasources.parquet"
 
@@ -48,11 +49,11 @@ def with_nanoseconds(
     bindings: Sequence[StreamBinding],
     say: Callable[[str], None] | None = None,
 ) -> DataFrame:
-    """A batch's raw records, with the files read anew of each stream that has
-    nanoseconds in one of them.
+    """A batch's raw records, in which the files of each stream that has nanoseconds in
+    one of them are read again.
 
-    Where none has, it is the frame itself. `say` hears how many of the records lose
-    digits.
+    If no file has nanoseconds, the frame itself. `say` is called with a text about how
+    many records lose digits.
     """
     asked = [
         index for index, binding in enumerate(bindings) if binding.may_have_nanoseconds
@@ -61,7 +62,7 @@ def with_nanoseconds(
         return arrived
     execution = arrived._jdf.queryExecution()
     others, again = [], list[DataFrame]()
-    # a stream of which the batch has nothing is not among them
+    # streams without records in the batch are not in the union
     for rows in united(execution.toRdd()):
         files = [uri for _, uri in scanned_files(rows)]
         owners = {
@@ -98,8 +99,8 @@ def with_nanoseconds(
 def refuse_nanoseconds(
     session: SparkSession, arrived: DataFrame, bindings: Sequence[StreamBinding]
 ) -> None:
-    """Raise `RunError` where a file of a stateful model's batch has nanoseconds: its
-    query has read the files."""
+    """Raise `RunError` if a file of a stateful model's batch has nanoseconds, as its
+    query has read the files already."""
     if not any(binding.may_have_nanoseconds for binding in bindings):
         return
     files = [uri for _, uri in scanned_files(arrived._jdf.queryExecution().toRdd())]
@@ -113,8 +114,8 @@ def refuse_nanoseconds(
 
 
 def _refusal(binding: StreamBinding, of: str, file: str = "") -> RunError:
-    """The error of a file with timestamps in nanoseconds, for a model that cannot read
-    them."""
+    """The error about a file with timestamps in nanoseconds, for a model that cannot
+    read them."""
     where = file or f"A file of stream '{binding.stream.name}'"
     return RunError.of(
         "file-unreadable",
@@ -126,7 +127,8 @@ def _refusal(binding: StreamBinding, of: str, file: str = "") -> RunError:
 
 
 _Kinds = Mapping[T.StructType | None, list[str]]
-"""The files of a batch by the types that they are read with; None: the contract's."""
+"""The files of a batch by the types with which they are read; None for the contract's
+types."""
 
 
 def _kinds_of(
@@ -159,7 +161,7 @@ def _path_of(uri: str) -> str:
 
 
 def _read_footer(session: SparkSession, uri: str) -> Any:
-    """The Parquet schema of a file; '' where it cannot be read, which Spark will say as
+    """The Parquet schema of a file; '' if it cannot be read, which Spark reports when
     it reads the file."""
     place = java_class("org.apache.hadoop.fs.Path")(java_class("java.net.URI")(uri))
     settings = session._jsparkSession.sessionState().newHadoopConf()
@@ -178,8 +180,8 @@ def _read_footer(session: SparkSession, uri: str) -> Any:
 def _kind_of(
     session: SparkSession, footer: str, wanted: T.StructType
 ) -> T.StructType | None:
-    """The types to read a file with that has this schema; None where those of the
-    contract do."""
+    """The types with which a file of this Parquet schema is read; None if the
+    contract's types fit."""
     if "NANOS" not in footer:
         return None
     schema = java_class("org.apache.parquet.schema.MessageTypeParser").parseMessageType(
@@ -199,8 +201,8 @@ def _kind_of(
 
 
 def _as_read(wanted: T.DataType, column: Any) -> T.DataType:
-    """The type to read a Parquet column with, where the contract has `wanted`: bigint
-    for its nanoseconds."""
+    """The type with which a Parquet column is read, given the contract's type: bigint
+    in place of timestamps in nanoseconds."""
     children = [
         column.children().apply(index) for index in range(column.children().size())
     ]
@@ -243,8 +245,8 @@ def _field_as_read(field: T.StructField, column: Any | None) -> T.StructField:
 
 
 def _has_nanoseconds(column: Any, wanted: T.DataType) -> bool:
-    """Whether a column counts nanoseconds of such timestamps: Spark reads those of a
-    time zone as no others."""
+    """Whether a column has nanoseconds that can be read as the wanted timestamp type.
+    Those with a time zone are only read as `timestamp`."""
     if not column.descriptor().isDefined():
         return False
     said = str(column.descriptor().get().getPrimitiveType().getLogicalTypeAnnotation())
@@ -258,8 +260,8 @@ def _tell_cut(
     kinds: _Kinds,
     say: Callable[[str], None],
 ) -> None:
-    """Say how many records have timestamps of which digits are cut, if any have: only
-    those columns are read."""
+    """Report how many records have timestamps whose digits are truncated, if any have.
+    Only columns with nanoseconds are read."""
     for kind, paths in kinds.items():
         if kind is None:
             continue
@@ -283,7 +285,7 @@ def _tell_cut(
 def _read_again(
     session: SparkSession, binding: StreamBinding, kinds: _Kinds
 ) -> DataFrame:
-    """The raw records of these files."""
+    """The raw records of these files, read with their own types."""
     frames = []
     for kind, paths in kinds.items():
         own = replace(binding, files=tuple(paths), file_type=kind)

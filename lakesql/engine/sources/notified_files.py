@@ -1,10 +1,9 @@
-"""Plain files that events of object storage tell of: a topic or a queue is read, and
-what it names is looked up.
+"""Plain files that events of object storage announce: which files each batch has, from
+the events of a topic or a queue.
 
 A position has the places up to which events were read, and how many files were. An
-event is no proof: it
-may come twice, late, or never. So a file is known by its name, and all files are listed
-now and then.
+event proves nothing: it may arrive twice, late, or never. So a file is identified by
+its name, and all files are listed from time to time.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ from lakesql.source.object_events import read_event
 from lakesql.source.stream_state import Position, SeededSource, SeenFile, SourceState
 
 GRACE_MS = 600_000
-"""So long a listing waits for the event of a file that it finds, or as long as it takes
-to the next listing."""
+"""How old a file must be before a listing takes it without an event, in milliseconds;
+less if files are listed more often."""
 
 
 class SparkNotifiedFiles(SparkPlannedFiles):
@@ -47,7 +46,7 @@ class SparkNotifiedFiles(SparkPlannedFiles):
     def planned_batches(
         self, session: SparkSession, binding: StreamBinding, planning: Planning
     ) -> PlannedBatches | None:
-        """Some files at a time, as events tell of them."""
+        """The files in batches, as events announce them."""
         return _Notified(
             PlannedFiles(session, binding, planning),
             open_events(session, binding, planning),
@@ -56,8 +55,8 @@ class SparkNotifiedFiles(SparkPlannedFiles):
     def state_now(
         self, session: SparkSession, binding: StreamBinding, brokers: Brokers
     ) -> SourceState:
-        """Whether there is a file at all. Raises what asking for events raises, where
-        their topic is not there."""
+        """The state of the stream: whether any file exists. Raises an error if the
+        topic or queue of events cannot be used."""
         check_events(session, binding)
         return super().state_now(session, binding, brokers)
 
@@ -69,8 +68,9 @@ class SparkNotifiedFiles(SparkPlannedFiles):
         start_ms: int | None,
         seen: Callable[[int], Sequence[SeenFile]] | None,
     ) -> SeededSource:
-        """A position with the files that were read; at a time, the files that are
-        older. All are listed next."""
+        """The position, with the files that were read; or, for a start time, the files
+        that are older, which count as read. In either case all files are listed
+        next."""
         if position is not None and seen is not None:
             return SeededSource(
                 position, listed=tuple(seen(events_read(position).files))
@@ -91,9 +91,9 @@ class SparkNotifiedFiles(SparkPlannedFiles):
 class _Notified(PlannedBatches):
     """The files of a stream as batches.
 
-    `_told` are files that events up to the offsets `_told_to` have named, and that are
-    still to be read. All files `_must_be_listed` where events were not read from the
-    start on, or are gone.
+    `_told` are files that events up to the offsets `_told_to` have announced, and that
+    are still to be read. `_must_be_listed`: all files have to be listed, as events were
+    not read from the beginning, or some are gone.
     """
 
     def __init__(self, files: PlannedFiles, events: EventLog) -> None:
@@ -105,15 +105,15 @@ class _Notified(PlannedBatches):
         self._told_to: Mapping[int, int] = {}
 
     def find_last(self, position: Position) -> Position:
-        """Behind the events that are there."""
+        """The position after the events that exist now."""
         self._events.arrive()
         return EventsRead(
             self._events.id, self._events.ends().last, events_read(position).files
         ).position
 
     def find_end(self, position: Position, until: Position) -> Position:
-        """Behind the next files: those that events tell of, then those that a listing
-        has found, if one is due."""
+        """The position after the next files: those that events announce, then, if a
+        listing is due, those that it finds. None if there are none."""
         if until is None and not self._told:
             self._events.arrive()
         ends, read = self._events.ends(), events_read(position)
@@ -140,8 +140,7 @@ class _Notified(PlannedBatches):
         return self._files.read_batch(events_read(start).files, events_read(end).files)
 
     def close(self) -> None:
-        """Let go of where the events are, whose connection is kept from batch to
-        batch."""
+        """Close the connection to the events, which is kept from batch to batch."""
         self._events.close()
 
     def _plan(
@@ -151,9 +150,9 @@ class _Notified(PlannedBatches):
         return EventsRead(self._events.id, offsets, at.files + len(found)).position
 
     def _next_unlisted(self, known: KnownFiles, at: EventsRead) -> Position:
-        """Behind the next files that a listing has found. Those that are young may have
-        an event that is still to come: they are left to the next one, unless no event
-        was read yet."""
+        """The position after the next files that a listing has found; None if there are
+        none. A young file is left to the next listing, as its event may still arrive;
+        unless no event was read yet."""
         is_first = self._must_be_listed
         why = "no event has told of" if known.index.listed_ms else ""
         found = self._files.next_unread(
@@ -166,8 +165,8 @@ class _Notified(PlannedBatches):
     def _begin(
         self, known: KnownFiles, read: EventsRead, ends: EventEnds
     ) -> EventsRead:
-        """Where events are to be read from. Before any was, behind those that are there
-        before all files are listed."""
+        """The position from which events are read. If none were read yet, it is after
+        the events that exist now, and then all files are listed."""
         topic = self._events.id
         if read.topic == topic and read.offsets:
             looked = known.index.events.get(topic, {})
@@ -183,8 +182,8 @@ class _Notified(PlannedBatches):
     def _after_losses(
         self, known: KnownFiles, at: EventsRead, ends: EventEnds
     ) -> EventsRead:
-        """Where events are to be read from, as some of those behind the position may be
-        gone."""
+        """The position from which events are read, moved if events after it are gone or
+        the topic was created again; then all files have to be listed."""
         lost = [
             each
             for each, first in ends.first.items()
@@ -205,8 +204,8 @@ class _Notified(PlannedBatches):
     def _next_told(
         self, known: KnownFiles, at: EventsRead, limit: Mapping[int, int]
     ) -> Position:
-        """Behind the next files that events tell of, not behind the offsets of a
-        limit."""
+        """The position after the next files that events announce, by events up to
+        `limit`; None if there are none."""
         read = at
         while self._told or self._read_events(known, read, limit):
             found = self._files.bounded(self._told)
@@ -223,7 +222,7 @@ class _Notified(PlannedBatches):
     def _read_events(
         self, known: KnownFiles, at: EventsRead, limit: Mapping[int, int]
     ) -> bool:
-        """Read the next events; whether there were any."""
+        """Read the next events; returns whether there were any."""
         start = {partition: at.offsets.get(partition, 0) for partition in limit}
         end, left = dict(start), self._events.most_places
         for partition, last in limit.items():
@@ -247,8 +246,8 @@ class _Notified(PlannedBatches):
     def _files_of(
         self, start: Mapping[int, int], end: Mapping[int, int]
     ) -> tuple[dict[str, int], list[str]]:
-        """The sizes of files that the pattern means, by name, as events between offsets
-        tell them, and which events cannot be read."""
+        """The sizes, by name, of files of the stream that events between two positions
+        announce; and which events cannot be read."""
         sizes, unreadable = dict[str, int](), list[str]()
         for event in self._events.events(start, end):
             try:

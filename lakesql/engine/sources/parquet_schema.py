@@ -1,10 +1,9 @@
-"""The schema of a Parquet file in Spark's types, by which it is told what Spark's
-reader would make other values of.
+"""Which columns of a Parquet file Spark would silently misread, by the file's schema.
 
-Spark reads an unsigned number as the signed one of the same bits where the contract
-asks for that, and keeps the lower bits of a number for a smaller type: -1 of
-4294967295, -25536 of 40000. It takes a number for a date, and the reverse, and of a
-timestamp gives the number that stands there, in whatever unit the file counts.
+Spark reads an unsigned number as the signed one of the same bits if the contract's type
+is signed, and keeps only the lower bits of a number for a smaller type: 4294967295
+becomes -1, 40000 becomes -25536. It takes a number for a date, and a date for a number,
+and for a timestamp returns the stored number, in whatever unit the file has.
 """
 
 from __future__ import annotations
@@ -20,9 +19,10 @@ _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 
 def read_parquet_schema(session: SparkSession, uri: str) -> tuple[str, list[str]]:
-    """The schema of a file in Spark's types, of an unsigned number the one that holds
-    all of them, without the columns of types that Spark does not know, and the names of
-    these; '' where it cannot be read, which Spark will say."""
+    """The schema of a file in Spark's types, without columns of types that Spark does
+    not have, and the names of these columns. An unsigned number has the signed type
+    that holds all its values. The schema is '' if the file cannot be read, which Spark
+    reports."""
     place = java_class("org.apache.hadoop.fs.Path")(java_class("java.net.URI")(uri))
     state = session._jsparkSession.sessionState()
     conf = state.conf().clone()
@@ -60,8 +60,8 @@ def read_parquet_schema(session: SparkSession, uri: str) -> tuple[str, list[str]
 
 
 def is_parquet_kept(found: SparkType, wanted: SparkType) -> bool:
-    """Whether Spark reads each value of a type of Parquet as itself in another one, or
-    says that it does not."""
+    """Whether Spark reads each value of the found type as the same value of the wanted
+    type, or reports an error."""
     if found.name in _INTEGERS and wanted.name in _INTEGERS:
         return _INTEGERS.index(found.name) <= _INTEGERS.index(wanted.name)
     if found.name == "decimal" and wanted.name in _INTEGERS:

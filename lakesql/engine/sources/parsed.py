@@ -1,4 +1,5 @@
-"""The parsed records of a model's streams, and of one batch of them."""
+"""How the raw records of a model's streams are packed into one DataFrame, and parsed
+batch by batch."""
 
 from __future__ import annotations
 
@@ -55,13 +56,14 @@ def read_records(
     bindings: tuple[StreamBinding, ...],
     there_now: Brokers | None = None,
 ) -> DataFrame:
-    """The raw records of a model's streams in one DataFrame: what `foreachBatch` gets,
-    a batch at a time.
+    """The raw records of a model's streams in one DataFrame, which `foreachBatch` gets
+    batch by batch.
 
-    With `there_now`, the connections to brokers, it has the records that are there now.
+    With `there_now`, the connections to brokers, it is a batch DataFrame of the records
+    that exist now.
 
-    They are parsed in the batch: Spark plans a streaming query twice for each of its
-    batches, once to describe it.
+    Records are parsed in the batch, as Spark plans a streaming query twice for each of
+    its batches, once only to describe it.
     """
     return pack(
         [
@@ -72,8 +74,8 @@ def read_records(
 
 
 def pack(raws: Sequence[DataFrame]) -> DataFrame:
-    """The raw records of each stream in one DataFrame; those of several stand in a
-    struct of its own for each."""
+    """The raw records of all streams in one DataFrame; if there are several streams,
+    each has its records in a struct of its own."""
     packed = [pack_one(frame, index, len(raws)) for index, frame in enumerate(raws)]
     return reduce(
         lambda left, right: left.unionByName(right, allowMissingColumns=True), packed
@@ -81,13 +83,14 @@ def pack(raws: Sequence[DataFrame]) -> DataFrame:
 
 
 def pack_one(raw: DataFrame, index: int, count: int) -> DataFrame:
-    """The raw records of one of the streams, as they stand in what `pack` makes of that
-    many."""
+    """The raw records of the stream at `index`, in the form that `pack` gives to those
+    of `count` streams."""
     return raw if count == 1 else raw.select(F.struct("*").alias(_packed(index)))
 
 
 def unpack(batch: DataFrame, index: int, count: int) -> DataFrame:
-    """The raw records of one of the streams in what `pack` has made of that many."""
+    """The raw records of the stream at `index` in a result of `pack` for `count`
+    streams."""
     name = _packed(index)
     return (
         batch
@@ -107,12 +110,11 @@ def raw_records(
 
 
 class Parsing:
-    """How the batches of one query are parsed: their raw records, as `read_records` has
-    them.
+    """Parses the batches of one query, with raw records as in `read_records`.
 
-    Those of few records are parsed by a plan of their own, without generated code: to
-    generate it, and to compile it, takes longer than to parse them, and most tables of
-    a group never have a large batch.
+    Batches of few records have a plan of their own, without generated code: to generate
+    and compile it takes longer than to parse them, and most tables of a group never
+    have a large batch.
     """
 
     def __init__(self, select: Select, bindings: tuple[StreamBinding, ...]) -> None:
@@ -125,8 +127,8 @@ class Parsing:
         ]
 
     def parse(self, batch: DataFrame, *, are_few: bool = False) -> list[DataFrame]:
-        """The parsed records of each stream of a batch, with their position where the
-        SELECT carries it. `are_few`: the session has the settings of few rows."""
+        """The parsed records of each stream of a batch, with `_lakesql_position` if the
+        SELECT carries it. `are_few`: the session has the settings for few rows."""
         streams = self._streams_of_few if are_few else self._streams
         return [stream.over(batch) for stream in streams]
 
@@ -134,7 +136,7 @@ class Parsing:
 def parse_streams(
     batch: DataFrame, select: Select, bindings: tuple[StreamBinding, ...]
 ) -> list[DataFrame]:
-    """As `Parsing` does, of one batch alone."""
+    """The parsed records of each stream, like `Parsing.parse`, for a single batch."""
     return [
         _parse_stream(batch, index, select, bindings) for index in range(len(bindings))
     ]
@@ -151,13 +153,13 @@ def _parse_stream(
 def parse_binding(
     raw: DataFrame, binding: StreamBinding, select: Select, keep_raw: bool = False
 ) -> DataFrame:
-    """A stream's raw records as the model needs them.
+    """A stream's raw records, parsed as the model needs them.
 
-    They are the contract's columns, `_record` and `_change` with the fields that the
-    SELECT uses, `_lakesql_raw` if a row may yet turn out to have no key (or with
-    `keep_raw`), and `_lakesql_rejected`; of a change feed also `_lakesql_ignored` and
-    `_lakesql_new_fields`; of one of the tables of a route `_lakesql_ignored` and
-    `_lakesql_unknown_table`; and `_lakesql_tombstone` where the model takes tombstones.
+    They have the contract's columns, `_record` and `_change` with the fields that the
+    SELECT uses, `_lakesql_raw` if a row may later become a dead letter (or with
+    `keep_raw`), and `_lakesql_rejected`; for a change feed also `_lakesql_ignored` and
+    `_lakesql_new_fields`; for a stream with a `route` `_lakesql_ignored` and
+    `_lakesql_unknown_table`; and `_lakesql_tombstone` if the model accepts tombstones.
     """
     keep, keep_raw = select.query.record_fields, keep_raw or select.has_positions
     if binding.has_rows:
@@ -189,8 +191,8 @@ def parse_binding(
 
 
 def good_records(parsed: DataFrame) -> DataFrame:
-    """The records that have a row and were neither rejected nor ignored, without the
-    columns that say so."""
+    """The records that have a row and are neither rejected nor ignored, without the
+    columns for these marks."""
     used = f"{REJECTED} IS NULL"
     used += f" AND NOT {IGNORED}" if IGNORED in parsed.columns else ""
     used += f" AND {TOMBSTONE} IS NULL" if TOMBSTONE in parsed.columns else ""
@@ -200,8 +202,8 @@ def good_records(parsed: DataFrame) -> DataFrame:
 
 
 def deleted_keys(parsed: DataFrame, names: Mapping[str, str]) -> DataFrame:
-    """The keys of the records without a value, each with its position; `names` are
-    those of the model's, with the stream's."""
+    """The keys of the records without a value, each with its position; `names` maps the
+    model's column names to the stream's."""
     keys = (F.col(TOMBSTONE)[column].alias(name) for name, column in names.items())
     return parsed.where(f"{TOMBSTONE} IS NOT NULL").select(*keys, POSITION)
 
@@ -216,14 +218,14 @@ def name_raw(stream: Stream) -> str:
 
 
 def with_position(records: DataFrame, binding: StreamBinding) -> DataFrame:
-    """The records with what orders them by arrival.
+    """The records with `_lakesql_position`, which orders them by arrival.
 
     A topic's records have an offset. Lines and rows of files, and records of some
-    queues, have none: their number in the batch stands for it, which rises within a
+    queues, have none. Their number in the batch takes its place: it rises within a
     task, as tasks read each file from its start. (Spark numbers the rows of batches,
     not of streams.) Files are in the order in which batches take them, so that it makes
-    no difference which batch has which. Those of a change feed are read as one
-    partition of a topic, and each commit of a table as one that follows the one before.
+    no difference which batch has which. A change feed in files counts as one partition
+    of a topic, and each commit of a table as a partition after those before.
     """
     raw = F.col(RAW)
     if binding.is_feed_in_files:
@@ -245,8 +247,9 @@ def with_position(records: DataFrame, binding: StreamBinding) -> DataFrame:
 
 
 def _source(raw: Column, binding: StreamBinding) -> Column:
-    """The topic of each record; of a file the time of its last change and its path, or
-    where batches go by the path that alone."""
+    """The source part of a position: the topic of the record; for a file the time of
+    its last change and its path, or only the path if batches are in the order of
+    names."""
     if not binding.is_in_files or binding.source.is_in_name_order:
         return raw["topic"]
     time = F.lpad(F.unix_micros(raw["timestamp"]).cast("string"), _TIME_DIGITS, "0")
@@ -254,13 +257,13 @@ def _source(raw: Column, binding: StreamBinding) -> Column:
 
 
 _TIME_DIGITS = 20
-"""More than any number of microseconds has, so that times are in the order of their
+"""More digits than any number of microseconds has, so that times padded to it sort as
 texts."""
 
 
 def _offset(written: Column, source: Source) -> Column:
-    """The offset of each record, or what stands for it. Spark optimises less around
-    numbers that it counts itself."""
+    """The offset of each record, or the number in its place. Plain offsets are kept
+    where possible, as Spark optimizes less around numbers that it generates."""
     if not source.has_offsets:
         return F.monotonically_increasing_id()
     return (
@@ -273,8 +276,8 @@ def _offset(written: Column, source: Source) -> Column:
 def empty_records(
     session: SparkSession, binding: StreamBinding, select: Select
 ) -> DataFrame:
-    """No records, with the columns of a stream's view: what a SELECT is analysed
-    against before there is a batch."""
+    """An empty DataFrame with the columns of a stream's view, against which a SELECT is
+    analyzed before there is a batch."""
     record = ",".join(f"{name}:{kind}" for name, kind in RECORD_FIELDS.items())
     added = [f"CAST(NULL AS struct<{record}>) AS {RECORD}"]
     if binding.stream.has_table_changes:
@@ -305,11 +308,11 @@ def _check_rows(
     keep_change: frozenset[str],
     keep_raw: bool,
 ) -> DataFrame:
-    """Rows that have columns already: nothing to parse, but one may not fit, and a
-    required column may be NULL.
+    """Records that arrive as typed rows, in the contract's columns and with
+    `_lakesql_rejected`: a required column may be NULL, or a value may not fit.
 
-    Files have the contract's columns and their types by their reader, a table has its
-    own; a generator's are cast. The raw value of a bad row is the row as JSON.
+    Spark's reader gives files the contract's columns and types, a table has its own;
+    the rows of a generator are cast. The raw value of a bad row is the row as JSON.
     """
     row = F.col(ROW)
     value, reason = F.to_json(row), missing_reason(binding.never_null)
@@ -319,8 +322,8 @@ def _check_rows(
             F.coalesce(row[CORRUPT], value),
             F.when(is_finer, F.lit(UNPARSABLE)).otherwise(reason),
         )
-    # The JSON of a row is made where it is bad; of a good row that turns out to have no
-    # key, with its dead letter.
+    # The JSON is built only for bad rows. For a good row that later becomes a dead
+    # letter, as its key is NULL, it is built then.
     value = F.when(reason.isNotNull(), value.cast("binary"))
     declared = binding.stream.columns if binding.table is None else ()
     types = {column.field: column.type for column in declared}

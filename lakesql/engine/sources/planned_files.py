@@ -1,9 +1,9 @@
-"""Batches of files that lakesql plans itself, and Spark reads as they are named: what
-all ways to find files share.
+"""Batches of files that lakesql plans itself, and Spark reads by their names: what is
+common to all ways to find files.
 
-Which files a batch has is noted in the checkpoint before the batch is, so that it has
-the same ones however often it is read. All files are listed now and then, beside the
-lists of those that were read (`lakesql/source/known_files.py`).
+The files of a batch are recorded in the checkpoint before the batch is, so that it has
+the same files however often it is read. All files are listed from time to time, and
+compared with the lists of those that were read (`lakesql/source/known_files.py`).
 """
 
 from __future__ import annotations
@@ -41,28 +41,30 @@ from lakesql.source.stream_state import SeenFile, SourceState
 from lakesql.source.unread import explain_changed, explain_hidden, explain_no_files
 
 BATCH_FILES = 10_000
-"""So many files a batch has at most, however small they are: each is a path that Spark
-is given."""
+"""How many files a batch may have, however small they are, as Spark is given the path
+of each."""
 
 FINDERS = 8
-"""So many files are looked up at once."""
+"""How many files are looked up in parallel."""
 
 NAMED = 3
-"""How many files are named where something is said of some."""
+"""How many files a message names."""
 
 
 class SparkPlannedFiles(SparkFiles):
-    """Plain files that Spark does not stream: a kind says how its batches find them."""
+    """Plain files whose batches Spark does not plan; a kind implements how the files of
+    a batch are found."""
 
     def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
-        """Nothing that Spark streams: `planned_batches` reads it."""
+        """Not supported: `planned_batches` reads the files instead."""
         raise AssertionError("Spark does not stream files whose batches are planned")
 
     def state_now(
         self, session: SparkSession, binding: StreamBinding, brokers: Brokers
     ) -> SourceState:
-        """Whether there is a file at all, of which S3 is asked for a thousand, and
-        others folder by folder. Which are passed over, each listing says."""
+        """The state of the stream: whether any file exists, for which S3 lists one
+        page, and other storage folder by folder. Which files are left out is reported
+        by each listing."""
         check_origin(binding)
         assert binding.glob is not None
         is_there = any(True for _ in shown_files(session, binding))
@@ -76,8 +78,8 @@ class SparkPlannedFiles(SparkFiles):
         state: SourceState,
         seen: Callable[[], Sequence[SeenFile]],
     ) -> tuple[list[str], str]:
-        """The names of those files that were read, and are gone; and how many are
-        there."""
+        """The names of read files that no longer exist, and a text with the number of
+        existing files."""
         there = {file.name for file in shown_files(session, binding)}
         return sorted(file.path for file in seen() if file.path not in there), count(
             len(there), "file"
@@ -85,7 +87,7 @@ class SparkPlannedFiles(SparkFiles):
 
 
 class PlannedFiles:
-    """The files of a stream, as its batches are planned and read."""
+    """The files of a stream, from which its batches are planned and read."""
 
     def __init__(
         self, session: SparkSession, binding: StreamBinding, planning: Planning
@@ -103,8 +105,8 @@ class PlannedFiles:
     # --- batches
 
     def bounded(self, files: Iterable[FoundFile]) -> list[FoundFile]:
-        """So many of the next files as a batch may have: one at least, if there is
-        one."""
+        """As many of the next files as a batch may have; at least one, if there are
+        any."""
         following = iter(files)
         first = next(following, None)
         if first is None:
@@ -122,12 +124,12 @@ class PlannedFiles:
         return found
 
     def plan(self, before: int, found: Sequence[FoundFile]) -> None:
-        """Note the files of the next batch; `before` it so many were read."""
+        """Record the files of the next batch; `before` files were read before it."""
         self.known(before).plan_batch(before, before + len(found), found)
 
     def read_batch(self, before: int, after: int) -> DataFrame:
-        """The raw records of the batch with which `after` files are read. Those that
-        have gone meanwhile are told of, and left out."""
+        """The raw records of the batch that begins after `before` read files and ends
+        after `after`. Files that were removed meanwhile are reported and left out."""
         known = self.known(before)
         planned = known.read_batch(after)
         if planned is None:
@@ -179,10 +181,11 @@ class PlannedFiles:
     def known(
         self, read: int, last: str = "", digest: int = 0, is_listed: bool = True
     ) -> KnownFiles:
-        """What was read, by the lists of the checkpoint. One without any was made to
-        continue where `read` files were, of which it has a list; or they are those with
-        names up to `last`, which come to a `digest`. One in which none was read counts
-        as listed, unless it is said not to be."""
+        """The files that were read, by the lists of the checkpoint. A checkpoint
+        without lists was created to continue after `read` files: it has a list of
+        these, or they are the files with names up to `last`, with the checksum
+        `digest`. If `read` is 0, the files count as listed now, unless `is_listed` is
+        false."""
         if self._known is not None:
             return self._known
         files = self._planning.files
@@ -203,8 +206,8 @@ class PlannedFiles:
     # --- listing all files
 
     def is_listing_due(self, known: KnownFiles) -> bool:
-        """Whether all files are to be listed, or the files of the last listing are
-        still to be read."""
+        """Whether all files have to be listed, or files of the last listing are still
+        to be read."""
         every_ms = self.binding.stream.list_all_every_ms
         return (
             bool(self._late)
@@ -220,12 +223,13 @@ class PlannedFiles:
         why: str,
         grace_ms: int = 0,
     ) -> list[FoundFile]:
-        """The files for a batch of those that a listing of all has found, up to a name,
-        and that were not read; none when all were given. They are said to be late for a
-        reason, if one is given. A file that is younger than `grace_ms` is left to the
+        """The next batch of unread files from a listing of all files with names up to
+        `until`; empty when all were returned. `why`, if not empty, is the reason for
+        which they are reported as late. A file younger than `grace_ms` is left to the
         next listing.
 
-        Raises `RunError` (`late-files`) where the stream refuses them.
+        Raises `RunError` (`late-files`) if the stream is configured to refuse late
+        files.
         """
         if not self._late and not self._listed_at_ms:
             self._listed_at_ms = now_ms()
@@ -276,8 +280,8 @@ class PlannedFiles:
         )
 
     def shown(self, after: str, until: str | None = None) -> Iterator[FoundFile]:
-        """The files behind a name. Of those that Spark would pass over it is told,
-        once."""
+        """The files with names after `after`. Files that Spark would ignore are left
+        out, and each is reported once."""
         hidden = list[str]()
         for file in self.there.files(after, until):
             if not file.is_hidden:
@@ -291,7 +295,7 @@ class PlannedFiles:
         self.leave_out(explain_hidden(hidden))
 
     def leave_out(self, why: str) -> None:
-        """Say why files are not read; nothing where there is no reason."""
+        """Report why files are not read; does nothing if the reason is empty."""
         if why:
             self._planning.emit(
                 FilesLeftOut(self._planning.model, self.binding.stream.name, why)
@@ -299,14 +303,14 @@ class PlannedFiles:
 
 
 def order_of(binding: StreamBinding) -> NameOrder:
-    """The order of a stream's files."""
+    """The name order of a stream's files."""
     assert binding.glob is not None
     return NameOrder(binding.source.places[0], binding.glob)
 
 
 def shown_files(session: SparkSession, binding: StreamBinding) -> Iterator[FoundFile]:
-    """The files of a stream in the order of their names, but those that Spark passes
-    over."""
+    """The files of a stream in the order of their names, without those that Spark
+    ignores."""
     return (
         file
         for file in names_there(session, order_of(binding)).files("")
@@ -315,15 +319,16 @@ def shown_files(session: SparkSession, binding: StreamBinding) -> Iterator[Found
 
 
 def name_some(names: Iterable[str], files: int = 0) -> str:
-    """Some names, in words; of so many `files` if there are more."""
+    """A text with the first `NAMED` names, and how many more there are; `files` is the
+    number of all if `names` has only some."""
     found = sorted(names)
     left = max(files, len(found)) - NAMED
     return f"{', '.join(found[:NAMED])}{f' and {left} more' if left > 0 else ''}"
 
 
 class _LateAndChanged:
-    """What a listing of all files has found, of which some are named and all
-    counted."""
+    """The result of comparing a listing of all files with those that were read: counts,
+    and some names."""
 
     def __init__(self, young: range) -> None:
         self._young = young
@@ -332,7 +337,8 @@ class _LateAndChanged:
         self.changed_names: list[str] = []
 
     def late(self, file: FoundFile) -> bool:
-        """A file that was not read, unless it is too young."""
+        """Count a file that was not read; returns whether it is to be read, which is
+        false for one that is too young."""
         if file.modified_ms in self._young:
             return False
         self.late_files += 1
@@ -341,12 +347,12 @@ class _LateAndChanged:
         return True
 
     def changed(self, file: FoundFile) -> None:
-        """A file that has changed since it was read."""
+        """Count a file that was modified after it was read."""
         self.changed_files += 1
         if len(self.changed_names) < NAMED:
             self.changed_names.append(file.name)
 
     def adopted(self, file: FoundFile) -> None:
-        """A file that counts as read."""
+        """Count a file that a new checkpoint counts as read."""
         self.adopted_files += 1
         self.digest = (self.digest + file.digest) % 2**64

@@ -1,4 +1,4 @@
-"""Spark's generator of rows."""
+"""How Spark's generator of rows is read."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from lakesql.source.rate import Rate
 from lakesql.source.stream_state import Position, SeededSource, SeenFile, SourceState
 
 RATE_SAMPLE = 1000
-"""How many rows a generator has where they are asked for at once."""
+"""How many rows a generator has when they are read at once."""
 
 
 class SparkRate(SparkSource):
-    """A generator."""
+    """A generator of rows."""
 
     kind: ClassVar[str] = Rate.kind
 
     def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
-        """Its rows, from now on."""
+        """The generated rows, from now on."""
         assert isinstance(binding.source, Rate)
         rows = (
             session.readStream.format("rate")
@@ -36,7 +36,7 @@ class SparkRate(SparkSource):
     def read_now(
         self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None
     ) -> DataFrame:
-        """Some rows."""
+        """A sample of `RATE_SAMPLE` rows."""
         rows = session.range(RATE_SAMPLE).selectExpr(
             "current_timestamp() AS timestamp", "id AS value"
         )
@@ -45,7 +45,7 @@ class SparkRate(SparkSource):
     def state_now(
         self, session: SparkSession, binding: StreamBinding, brokers: Brokers
     ) -> SourceState:
-        """There is always something."""
+        """The state of the stream, which always has rows."""
         return SourceState(binding.stream.name, self.kind)
 
     def seed(
@@ -56,7 +56,7 @@ class SparkRate(SparkSource):
         start_ms: int | None,
         seen: Callable[[int], Sequence[SeenFile]] | None,
     ) -> SeededSource:
-        """Nothing: it begins anew."""
+        """An empty seed, as a generator always starts from the beginning."""
         return SeededSource()
 
     def holdings(
@@ -66,7 +66,7 @@ class SparkRate(SparkSource):
         state: SourceState,
         seen: Callable[[], Sequence[SeenFile]],
     ) -> tuple[list[str], str]:
-        """Nothing is kept."""
+        """Nothing that is gone, as a generator stores no rows."""
         return [], "rows"
 
 

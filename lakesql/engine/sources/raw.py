@@ -1,4 +1,4 @@
-"""Reading a stream: whatever its source is, its records arrive in one shape,
+"""How a stream is read: whatever its source is, its raw records have one shape,
 Kafka's."""
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ def read_raw(
     streaming: bool = True,
     brokers: Brokers | None = None,
 ) -> DataFrame:
-    """The raw records of a stream: as they arrive, or those that are there now, of
-    which `brokers` are asked.
+    """The raw records of a stream: as they arrive, or those that exist now, for which
+    `brokers` may be asked.
 
     Columns: `key, value` (binary), `topic, partition, offset, timestamp, headers`, and
-    `_lakesql_row` where the records are rows already.
+    `_lakesql_row` if the records are typed rows.
     """
     source = spark_source(binding.source)
     return (
@@ -36,14 +36,16 @@ def read_raw(
 def read_before(
     session: SparkSession, binding: StreamBinding, places: Sequence[Place]
 ) -> DataFrame:
-    """The last raw records before these places of a topic that are there."""
+    """The last raw records before each of these places of a topic, if they still
+    exist."""
     return spark_source(binding.source).read_before(session, binding, places)
 
 
 def planned_batches(
     session: SparkSession, bindings: Sequence[StreamBinding], planning: Planning
 ) -> PlannedBatches | None:
-    """The batches of the one stream of a query, where Spark does not stream it."""
+    """The batches of a query's only stream, if lakesql plans them; None if Spark does,
+    or if there are several streams."""
     if len(bindings) != 1:
         return None
     return spark_source(bindings[0].source).planned_batches(
@@ -52,8 +54,8 @@ def planned_batches(
 
 
 def taken_at_once(bindings: Sequence[StreamBinding]) -> Sequence[StreamBinding]:
-    """Those streams of which Spark takes one batch in a query that takes what is
-    there."""
+    """The streams that Spark reads in one batch in a query that reads what exists
+    now."""
     return [
         binding
         for binding in bindings

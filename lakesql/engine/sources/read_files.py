@@ -1,4 +1,5 @@
-"""Reading the files that a pattern means, each of them once, whatever is in them."""
+"""How the files that a pattern matches are read, each of them once, in whichever
+format."""
 
 from __future__ import annotations
 
@@ -16,31 +17,32 @@ from lakesql.source.pattern import Listing, escape_glob, listing_of
 from lakesql.stream.stream import Format
 
 RECORD_BYTES = 500
-"""What a record in a file is taken to have, where its lines cannot be measured."""
+"""The assumed size of a record in a file whose lines cannot be measured."""
 
 
 def text_lines(
     session: SparkSession, reader: Reader, binding: StreamBinding
 ) -> DataFrame:
-    """The lines of text files, `value`, with Spark's `_metadata`."""
+    """The lines of text files as `value`, with Spark's `_metadata`."""
     return load_files(session, reader, binding, "text")
 
 
 def load_files(
     session: SparkSession, reader: Reader, binding: StreamBinding, format_: Format | str
 ) -> DataFrame:
-    """What the files have that a pattern means, each of them once.
+    """The rows of the files that the stream's pattern matches, each file once.
 
-    Spark's source hands a batch's files on by their names, and takes those that look
-    like patterns for the whole batch (`DataSource.checkAndGlobPathIfNecessary`). It has
-    each file once where folders are looked up to their depth (`recursiveFileLookup`);
-    which of them are meant is left to the path of each.
+    Spark's source passes a batch's files on by name, and takes names that look like
+    patterns for patterns, which may match other files of the batch
+    (`DataSource.checkAndGlobPathIfNecessary`). With `recursiveFileLookup` it reads each
+    file once. Then the rows of files that the stream's pattern does not match are
+    filtered out by their paths.
     """
     stream, glob = binding.stream, binding.glob
     assert glob is not None
     listing = listing_of(glob)
-    # Spark passes over a file that is older than this when a newer one has been read:
-    # none is to be passed over.
+    # Spark ignores files that are older than the newest one by more than this: none is
+    # to be ignored.
     reader = (
         reader.format(format_)
         .option("maxFileAge", "36500d")
@@ -69,11 +71,11 @@ def load_files(
 
 
 def _is_meant(listing: Listing) -> Column:
-    """Whether the file of a row is one that the pattern means, by its path alone, so
-    that Spark opens no other.
+    """Whether the file of a row matches the stream's pattern. It depends on the path
+    alone, so that Spark opens no other files.
 
-    Where the paths of all that match are equally long, the length tells of almost every
-    file, and costs less.
+    If all matching paths have the same number of parts, almost every file is decided by
+    that number, which is cheaper.
     """
     uri = F.col("_metadata.file_path")
     is_meant = _plain_path().rlike(f"\\A(?:{listing.meant})\\z")
@@ -90,7 +92,7 @@ def _is_meant(listing: Listing) -> Column:
 
 
 def _plain_path() -> Column:
-    """The path of a row's file, without a scheme and an authority."""
+    """The path of a row's file, without scheme and authority."""
     return F.regexp_replace(
         file_path(F.col("_metadata.file_path")),
         r"\A[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?",
@@ -99,15 +101,15 @@ def _plain_path() -> Column:
 
 
 def file_path(uri: Column) -> Column:
-    """The path of a file, of its URI: in one, a plus is itself."""
+    """The decoded path of a file's URI; a plus stays a plus."""
     return F.url_decode(F.replace(uri, F.lit("+"), F.lit("%2B")))
 
 
 def measure_record(glob: str) -> int:
-    """About how many bytes a record of these files has: Spark bounds a batch of files
-    by bytes, in whole files.
+    """The approximate number of bytes of a record in these files, as Spark limits a
+    batch of files by bytes, in whole files.
 
-    Measured on the lines of the first local file that has any.
+    It is measured on the lines of the first local file that is not empty.
     """
     local = local_folder(glob)
     if local is None:
@@ -122,8 +124,8 @@ def measure_record(glob: str) -> int:
 
 
 def measure_lines(local: Path | None) -> int:
-    """About how many bytes a line of a file of this machine has; what a record is taken
-    to have where there is none."""
+    """The approximate number of bytes of a line in a local file; `RECORD_BYTES` if
+    there is no file."""
     if local is None:
         return RECORD_BYTES
     try:

@@ -1,4 +1,4 @@
-"""Recorded topics: lines of JSON that hold Kafka's records."""
+"""How recorded topics are read: files of JSON lines with Kafka's records."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _RECORDED_TYPE = (
 
 
 class SparkRecorded(SparkFolder):
-    """Recorded topics. `start: latest` reads all of them: nothing arrives in a
+    """Recorded topics. `start: latest` reads all of them, as nothing arrives in a
     recording later."""
 
     kind: ClassVar[str] = Recorded.kind
@@ -36,7 +36,7 @@ class SparkRecorded(SparkFolder):
     def records(
         self, session: SparkSession, reader: Reader, binding: StreamBinding
     ) -> DataFrame:
-        """Kafka's, from JSON lines."""
+        """Kafka's records from JSON lines."""
         return _read(session, reader, binding)
 
     def seed(
@@ -47,8 +47,8 @@ class SparkRecorded(SparkFolder):
         start_ms: int | None,
         seen: Callable[[int], Sequence[SeenFile]] | None,
     ) -> SeededSource:
-        """The files up to the last one of each topic that was read: a topic is read in
-        the order of their names."""
+        """The files up to the last one that was read of each topic, as the files of a
+        topic are read in the order of their names."""
         if position is None or THROUGH not in position:
             return seed_seen(position, seen)
         files = [
@@ -64,8 +64,8 @@ class SparkRecorded(SparkFolder):
 
 
 def _read(session: SparkSession, reader: Reader, binding: StreamBinding) -> DataFrame:
-    """Kafka's records from JSON lines, one folder a topic. A line that is no record
-    keeps its text as the value."""
+    """Kafka's records from JSON lines, with one folder per topic. A line that is no
+    record becomes the value of one."""
     if (folder := binding.source.recording) is not None:
         date_by_name(folder)
     stream = binding.stream
@@ -102,5 +102,6 @@ def _read(session: SparkSession, reader: Reader, binding: StreamBinding) -> Data
 
 
 def _bytes(text: Column, in_base64: Column) -> Column:
-    """What a recorded line has as text, or in base64 where it is no text."""
+    """The bytes of a field that a recorded line has as text, or in base64 if it is no
+    text."""
     return F.coalesce(text.cast("binary"), F.unbase64(in_base64))

@@ -1,5 +1,5 @@
-"""What is asked of a stream's source with Spark, whatever kind it is, and the one shape
-of the raw records that each of them brings: Kafka's."""
+"""What a kind of source does with Spark (`SparkSource`), and the shape of the raw
+records that every source delivers: Kafka's."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from lakesql.source.queue_log import SharedFiles
 from lakesql.source.stream_state import Position, SeededSource, SeenFile, SourceState
 
 EARLIER_OFFSETS = 20
-"""So many offsets are looked at for the record before another one: between them may be
-marks of transactions."""
+"""How many offsets are read to find the record before another one, as there may be
+transaction markers between them."""
 
 Place = tuple[str, int, int]
 """A topic, a partition and an offset."""
@@ -33,10 +33,10 @@ Place = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Planning:
-    """For whom batches are planned: a model, whose query has a checkpoint with these
-    `files`, and who is told of it.
+    """The model for which batches are planned. `files` are those of its query's
+    checkpoint, `emit` reports events about it.
 
-    `open_shared` opens a folder beside the checkpoints, in which several models write.
+    `open_shared` opens a folder beside the checkpoints in which several models write.
     """
 
     model: str
@@ -46,98 +46,96 @@ class Planning:
 
 
 class BatchPutOffError(Exception):
-    """A batch is not to be written now, and not to be left out: it is taken again.
+    """The batch cannot be written now; it must be tried again, and not be skipped.
     Nothing of it is visible."""
 
 
 class PlannedBatches(Protocol):
     """The batches of a source that Spark does not stream: they are planned here, and
-    written as others are."""
+    written like others."""
 
     def find_last(self, position: Position) -> Position:
-        """The position behind all that is there now for a query that stands at one;
-        None where nothing is."""
+        """The position after everything that exists now, for a query at this position;
+        None if nothing does."""
         ...
 
     def find_end(self, position: Position, until: Position) -> Position:
-        """Where the batch ends that begins at a position, not behind `until`; None
-        where there is nothing for one."""
+        """The end of the batch that begins at a position, at most `until`; None if
+        there is nothing for a batch."""
         ...
 
     def takes_again(self, position: Position, end: Position) -> bool:
-        """Whether a batch is to be written that was planned before."""
+        """Whether a batch that was planned before is to be written now."""
         return True
 
     def read(self, start: Position, end: Position, held: ExitStack) -> DataFrame | None:
-        """The raw records between two positions, the same whenever they are asked for;
-        None where none of them is for this query. They are read until `held` is
-        closed."""
+        """The raw records between two positions, the same at every call; None if none
+        of them is for this query. They may be read until `held` is closed."""
         ...
 
     def finish(self) -> None:
-        """Told once a batch is written, and the checkpoint says so."""
+        """Called after a batch is written and recorded in the checkpoint."""
         return
 
     def is_idle(self) -> bool:
-        """Whether `find_end` and `takes_again` wait for something, so that `interrupt`
-        is to end them."""
+        """Whether `find_end` or `takes_again` is waiting, which `interrupt` can end."""
         return False
 
     def interrupt(self) -> None:
-        """Let them wait no longer."""
+        """End the waiting."""
         return
 
     def report(self, position: Position) -> Mapping[str, Any]:
-        """What Spark would say of the source that stands so, as `endOffset` and
-        `latestOffset`; nothing where that is not known."""
+        """The `endOffset` and `latestOffset` that Spark would report of the source at
+        this position; empty if they are unknown."""
         return {}
 
     def close(self) -> None:
-        """Let go of what was opened. No batch follows."""
+        """Close what was opened. No batch follows."""
         return
 
 
 class SparkSource(Protocol):
-    """How a kind of source is read with Spark. `lakesql/source/source.py` has what is
-    asked of it without."""
+    """How a kind of source is read with Spark. What is asked of it without Spark is in
+    `lakesql/source/source.py`."""
 
     kind: ClassVar[str]
-    """The word for it."""
+    """The name of the kind."""
 
     ends_by_itself: ClassVar[bool] = True
-    """Whether Spark ends a query that takes what is there. Otherwise it takes one batch
-    for all, whatever its size."""
+    """Whether Spark ends a query that reads what exists now. Otherwise it reads
+    everything in one batch, whatever its size."""
 
     def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
-        """The raw records of a stream as they arrive, in the columns that `read_raw`
-        says."""
+        """The raw records of a stream as they arrive, with the columns of
+        `read_raw`."""
         ...
 
     def planned_batches(
         self, session: SparkSession, binding: StreamBinding, planning: Planning
     ) -> PlannedBatches | None:
-        """The batches of a stream that Spark does not stream, or not as well; None
-        where it does."""
+        """The batches of a stream that lakesql plans itself; None if Spark streams
+        it."""
         return None
 
     def read_now(
         self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None
     ) -> DataFrame:
-        """The raw records that are there now. `brokers` are the connections to
-        clusters, where any is needed."""
+        """The raw records that exist now. `brokers` are the connections to clusters, if
+        any is needed."""
         ...
 
     def state_now(
         self, session: SparkSession, binding: StreamBinding, brokers: Brokers
     ) -> SourceState:
-        """The stream as it is now. Raises what asking raises where something is not
-        there."""
+        """The present state of the stream. Raises an error if something that it names
+        does not exist."""
         ...
 
     def read_before(
         self, session: SparkSession, binding: StreamBinding, places: Sequence[Place]
     ) -> DataFrame:
-        """The last raw records before these places, as far as they are there."""
+        """The last raw records before each of these places, if they still exist."""
         raw = self.read_now(session, binding, None)
         is_near = F.lit(False)
         for topic, partition, offset in places:
@@ -150,8 +148,7 @@ class SparkSource(Protocol):
     def topic_ids(
         self, session: SparkSession, binding: StreamBinding, brokers: Brokers
     ) -> Mapping[str, str]:
-        """The ids of the stream's topics, as they are now; none where it has no
-        topics."""
+        """The present ids of the stream's topics; empty if it has no topics."""
         return {}
 
     def seed(
@@ -162,11 +159,11 @@ class SparkSource(Protocol):
         start_ms: int | None,
         seen: Callable[[int], Sequence[SeenFile]] | None,
     ) -> SeededSource:
-        """What a new checkpoint says of a stream that is to continue at a position, or
-        at a time without one.
+        """The content of a new checkpoint for a stream that is to continue at a
+        position, or without one at a time.
 
-        `seen` gives the files that the checkpoint which it replaces has read up to one
-        of the source's own batches; None where that one has not read the stream.
+        `seen` returns the files that the replaced checkpoint has read, up to one of the
+        source's own batches; None if that checkpoint did not read the stream.
         """
         return SeededSource(position or None)
 
@@ -177,22 +174,23 @@ class SparkSource(Protocol):
         state: SourceState,
         seen: Callable[[], Sequence[SeenFile]],
     ) -> tuple[list[str], str]:
-        """What of the stream is gone that was there once, and how much is there, in
-        words: what a rebuild would read.
+        """What a rebuild would read: texts about what the stream once had and no longer
+        has, and a text about how much it has now.
 
-        `seen` gives the files that the live table's query has read, as far as its
-        checkpoint says.
+        `seen` returns the files that the live table's query has read, as far as its
+        checkpoint has them.
         """
         ...
 
 
 _WANTED: Mapping[Brings, str] = {"records": "topic", "files": "path"}
-"""What a stream says of where its records are, by what its source brings."""
+"""The option of a stream that gives the place of its records, by what its source
+brings."""
 
 
 def check_origin(binding: StreamBinding) -> None:
-    """Raise `ProjectError` (`stream-origin`) where a stream does not say where its
-    records are in its source."""
+    """Raise `ProjectError` (`stream-origin`) if a stream lacks the option that its
+    source needs to find the records."""
     stream, brings = binding.stream, binding.source.brings
     if stream.origin.brings != brings:
         raise ProjectError.of(
@@ -204,7 +202,7 @@ def check_origin(binding: StreamBinding) -> None:
 
 
 Reader = DataStreamReader | DataFrameReader
-"""Spark's two readers, which take the same options."""
+"""Spark's two readers, which have the same options."""
 
 
 def as_rows(
@@ -214,7 +212,7 @@ def as_rows(
     timestamp: str = "NULL",
     offset: str = "NULL",
 ) -> DataFrame:
-    """Rows of a structured source in the shape of raw records: the row itself stands in
+    """Rows of a structured source in the shape of raw records, with the row itself as
     one struct."""
     row = f"struct({identifiers(columns)}) AS {ROW}"
     return rows.selectExpr(*raw_columns(topic, timestamp, offset), row)
@@ -223,8 +221,8 @@ def as_rows(
 def raw_columns(
     topic: str, timestamp: str, offset: str = "NULL", value: str = "NULL"
 ) -> tuple[str, ...]:
-    """The columns of raw records that have no key, no partition and no headers.
-    Everything is SQL."""
+    """The columns of raw records that have no key, no partition and no headers. All
+    arguments are SQL."""
     return (
         "CAST(NULL AS binary) AS key",
         f"CAST({value} AS binary) AS value",

@@ -1,4 +1,4 @@
-"""How each kind of source is read with Spark, by its word."""
+"""The readers of all kinds of sources with Spark, by the names of the kinds."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ SPARK_SOURCES: Mapping[str, SparkSource] = {
         *(SparkRate(), SparkTable(), SparkChanges(), SparkLog()),
     )
 }
-"""All readers: of the kinds in `lakesql/source/kinds.py`, and of what several of them
-share."""
+"""All readers: of the kinds in `lakesql/source/kinds.py`, and the common ones that
+several kinds use."""
 
 
 def spark_source(source: Source) -> SparkSource:
-    """How a source is read."""
+    """The reader of a source."""
     return SPARK_SOURCES[source.reader or source.kind]

@@ -1,4 +1,5 @@
-"""Another model's table, read snapshot by snapshot by Iceberg's own stream."""
+"""How another model's table is read, snapshot by snapshot, with Iceberg's own
+stream."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ class SparkTable(SparkSource):
     kind: ClassVar[str] = TableSource.kind
 
     def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
-        """The rows that come to it; all of those that it has first, unless it was
-        rebuilt."""
+        """The rows as they are added to the table, beginning with all that it has, or
+        with those since its rebuild."""
         since_ms = _source(binding).since_ms
         reader: Reader = session.readStream
         if since_ms is not None:
@@ -42,13 +43,14 @@ class SparkTable(SparkSource):
     def read_now(
         self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None
     ) -> DataFrame:
-        """Its rows."""
+        """The present rows of the table."""
         return _load(session.read, binding)
 
     def state_now(
         self, session: SparkSession, binding: StreamBinding, brokers: Brokers
     ) -> SourceState:
-        """Its snapshots, and what has become of the first ones."""
+        """The state of the table: its snapshots, and whether the first ones are
+        gone."""
         name = _table(binding)
         found = load_table(session, name)
         history = tuple(read_history(found))
@@ -78,8 +80,8 @@ class SparkTable(SparkSource):
         state: SourceState,
         seen: Callable[[], Sequence[SeenFile]],
     ) -> tuple[list[str], str]:
-        """Snapshots that have expired since its start, or since its rebuild; and how
-        many rows it has."""
+        """The snapshots that have expired, unless the table was rebuilt since; and a
+        text with the number of its rows."""
         name = _table(binding)
         history = list(read_history(load_table(session, name)))
         whole = (

@@ -1,4 +1,4 @@
-"""The changes of another model's table, read commit by commit."""
+"""How the changes of another model's table are read, commit by commit."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ from lakesql.source.table_changes import ChangesSource, changes_position, snapsh
 from lakesql.table.metadata import parse_metadata
 
 COMMITS = 20
-"""So many commits of a table are read in one batch: each by itself, so that nothing in
-between is passed over."""
+"""How many commits of a table one batch reads at most. Each is read by itself, so that
+no change between two of them is skipped."""
 
 NOW, BEFORE = "_lakesql_now", "_lakesql_before"
-"""The row of a key behind a commit, and before it."""
+"""The columns with the row of a key after a commit, and before it."""
 
 _NUMBER = "_lakesql_number"
 _OP = f"CASE WHEN {BEFORE} IS NULL THEN 'c' WHEN {NOW} IS NULL THEN 'd' ELSE 'u' END"
@@ -59,19 +59,19 @@ class SparkChanges(SparkSource):
     kind: ClassVar[str] = ChangesSource.kind
 
     def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
-        """Nothing that Spark streams: `planned_batches` reads it."""
+        """Not supported: `planned_batches` reads the changes instead."""
         raise AssertionError("Spark does not stream the changes of a table")
 
     def planned_batches(
         self, session: SparkSession, binding: StreamBinding, planning: Planning
     ) -> PlannedBatches | None:
-        """A commit of the table, or some, at a time."""
+        """The commits of the table, some at a time."""
         return _Commits(session, binding)
 
     def read_now(
         self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None
     ) -> DataFrame:
-        """Its rows, each as if it had just come."""
+        """The present rows of the table, each as an insert."""
         table = load_table(session, _table(binding))
         head = table.currentSnapshot()
         at_ms = int(head.timestampMillis()) if head is not None else 0
@@ -82,7 +82,7 @@ class SparkChanges(SparkSource):
     def state_now(
         self, session: SparkSession, binding: StreamBinding, brokers: Brokers
     ) -> SourceState:
-        """The snapshots that lead to its newest one."""
+        """The state of the table: the snapshots that lead to its newest one."""
         name = _table(binding)
         found = load_table(session, name)
         known = frozenset(each.id for each in read_history(found))
@@ -104,8 +104,8 @@ class SparkChanges(SparkSource):
         state: SourceState,
         seen: Callable[[], Sequence[SeenFile]],
     ) -> tuple[list[str], str]:
-        """The rows that are there, with which a rebuild begins; what was before them is
-        gone, where the model needs it."""
+        """What a rebuild cannot read: rows from before the newest commit, if the model
+        needs them; and a text with the number of present rows."""
         history = [*read_history(load_table(session, _table(binding)))]
         if not history:
             return [], count(0, "row")
@@ -123,8 +123,8 @@ class SparkChanges(SparkSource):
 
 @dataclass(frozen=True, slots=True)
 class _ChangingCommit:
-    """A commit of the table: its snapshot, and the one before it (None: all rows are
-    read)."""
+    """A commit of the table: its snapshot, and the snapshot before it (None: all rows
+    are read)."""
 
     snapshot: int
     before: int | None
@@ -138,8 +138,8 @@ class _Commits(PlannedBatches):
     binding: StreamBinding
 
     def find_end(self, position: Position, until: Position) -> Position:
-        """The snapshot of the last of the next commits that changed rows; None where
-        there is none."""
+        """The snapshot of the last of the next commits that changed rows, at most
+        `COMMITS`; None if there is none."""
         table = load_table(self.session, _table(self.binding))
         last = snapshot_read(until)
         commits = self._commits(
@@ -148,7 +148,7 @@ class _Commits(PlannedBatches):
         return changes_position(commits[:COMMITS][-1].snapshot) if commits else None
 
     def find_last(self, position: Position) -> Position:
-        """The newest snapshot."""
+        """The newest snapshot; None if the table has none."""
         head = _head(load_table(self.session, _table(self.binding)))
         return None if head is None else changes_position(head)
 
@@ -161,16 +161,16 @@ class _Commits(PlannedBatches):
             self._changes(table, commit, times[commit.snapshot], number, held)
             for number, commit in enumerate(commits)
         )
-        # Made once, and for good: joined again, the rows would be in another order, by
-        # which the record behind one is found, and Spark joins anew what is persisted
+        # Computed once and kept: a second join would give the rows another order, by
+        # which the raw record of a row is found, and Spark recomputes persisted frames
         # when the table is written to.
         return reduce(DataFrame.unionByName, changes).localCheckpoint()
 
     def _commits(
         self, table: Any, start: int | None, end: int | None
     ) -> list[_ChangingCommit]:
-        """The commits that changed rows on the way from one snapshot to another, the
-        earliest first."""
+        """The commits that changed rows between two snapshots, the earliest first.
+        Raises `TransientError` if a snapshot between them is gone."""
         if end is None or start == end:
             return []
         if start is None:
@@ -189,9 +189,9 @@ class _Commits(PlannedBatches):
         return found[::-1]
 
     def _first_of(self, table: Any, snapshot: Any) -> Any:
-        """The first snapshot of the commit that has made this one. A rebuild commits
-        one without any row, behind which its rows are appended: no reader of the table
-        has seen what is between."""
+        """The first snapshot of the commit that made this one. A rebuild commits a
+        snapshot without rows and appends its rows in further ones; no reader of the
+        table has seen those between."""
         if not snapshot.summary().containsKey(LEDGER_REBUILD):
             return snapshot
         first = self._snapshot(table, snapshot.parentId())
@@ -213,8 +213,8 @@ class _Commits(PlannedBatches):
         number: int,
         held: ExitStack,
     ) -> DataFrame:
-        """The raw records of what a commit has changed: a row that has left and one
-        that has come of the same key are one update."""
+        """The raw records of a commit's changes. A removed row and an added row of the
+        same key are one update."""
         name = _table(self.binding)
         try:
             empty = _rows_of(self.session, name).limit(0)
@@ -235,8 +235,8 @@ class _Commits(PlannedBatches):
         return as_changes(rows, name, f"timestamp_millis({at_ms})", str(number))
 
     def _numbered(self, rows: DataFrame, name: str) -> DataFrame:
-        """The rows as structs with their keys, and a number that tells those of one key
-        apart, should there be some."""
+        """The rows as structs with their keys, and a number that makes rows with the
+        same key distinct, should there be any."""
         keys = [
             F.col(identifier(key)).alias(_key(index))
             for index, key in enumerate(self.binding.stream.key)
@@ -259,11 +259,11 @@ class _Commits(PlannedBatches):
 def as_changes(
     rows: DataFrame, table: TableName, at: str, number: str = "0", op: str = _OP
 ) -> DataFrame:
-    """Raw records of rows as they are now (`NOW`) and as they were before (`BEFORE`),
-    each NULL where there is none.
+    """Raw records of changes, from rows as they are now (`NOW`) and as they were before
+    (`BEFORE`); either is NULL if there is no such row.
 
-    They are changes of a commit that was made `at` a time, and has a `number` in its
-    batch. Both are SQL over `rows`, as is what was done to each.
+    `at` is the time of the commit, `number` its number in the batch and `op` the
+    operation, all as SQL over `rows`.
     """
     return rows.selectExpr(
         *raw_columns(text(str(table)), at),
@@ -274,8 +274,8 @@ def as_changes(
 
 
 def _rows_of(session: SparkSession, table: TableName) -> DataFrame:
-    """The rows of a table, without the columns that a refresh keeps for itself: they
-    change where no row does."""
+    """The rows of a table, without the internal columns of a refresh, which may change
+    although the row does not."""
     rows = session.table(str(table))
     return rows.select(
         *(F.col(identifier(name)) for name in rows.columns if not is_reserved(name))
@@ -287,8 +287,9 @@ def _key(index: int) -> str:
 
 
 def _times(table: Any, snapshot: int) -> dict[int, int]:
-    """The times of the snapshots up to one, which order them: that of a commit whose
-    writer's clock is behind is the time of the one before."""
+    """The times of a snapshot and its ancestors, in milliseconds, by snapshot id. They
+    never decrease: a commit whose writer's clock is behind has the time of the commit
+    before."""
     lineage = [*walk_back(parse_metadata(read_json(table)).snapshots, snapshot)][::-1]
     times = accumulate((each.at_ms for each in lineage), max)
     return dict(zip((each.id for each in lineage), times, strict=True))

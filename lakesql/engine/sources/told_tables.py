@@ -1,5 +1,5 @@
-"""Of which of a group's tables the records of a topic are, told by a small part of
-each: before they are parsed."""
+"""Which table of a group each record of a topic belongs to, found from a small part of
+the record before it is parsed."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _ROUTE = "_lakesql_route"
 
 
 def table_of(stream: Stream) -> str:
-    """The table, or the value of a route, whose records alone a stream takes of its
-    topics, and which `with_tables` can tell of a record; '' where it takes all, or
-    where that is not told without reading the record: by a schema of a registry, which
-    a batch may be the first to name."""
+    """The only table, or the only value of a `route`, whose records a stream reads from
+    its topics. '' if it reads all, or if `with_tables` cannot find the table of its
+    records: their schemas in a registry would be needed, and a batch may be the first
+    to name one."""
     if stream.registry:
         return ""
     if stream.route is not None:
@@ -38,12 +38,12 @@ def table_of(stream: Stream) -> str:
 def with_tables(
     raw: DataFrame, binding: StreamBinding, tables: Sequence[str]
 ) -> DataFrame:
-    """Raw records with `_lakesql_table`: which of these tables each is of, as
-    `table_of` has them.
+    """The raw records with `_lakesql_table`: which of these tables, as returned by
+    `table_of`, each belongs to.
 
-    '' where it surely is of none of them, so that each would leave it out. NULL where
-    it may be of any: who parses it knows. `binding` is that of any of their streams,
-    which differ by their tables alone.
+    It is '' if a record certainly belongs to none of them, so that all would ignore it,
+    and NULL if it may belong to any, which parsing decides. `binding` is that of any of
+    their streams, which differ only by their tables.
     """
     route = binding.stream.route
     if route is not None:
@@ -62,7 +62,7 @@ def _by_route(
 
 
 def _table_of(value: Column, route: Route, tables: Sequence[str]) -> Column:
-    """The table of a value. Of one that nobody knows, and that may get a table, each
-    model of the group is to hear."""
+    """The table of a value; '' if it is none of `tables`. NULL for a value about which
+    the project has not decided, as each model of the group has to report it."""
     own = F.when(value.isin([*tables]), value).otherwise(F.lit(""))
     return F.when(has_name(value) & is_settled(value, route), own)

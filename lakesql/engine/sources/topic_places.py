@@ -1,5 +1,5 @@
-"""Places of Kafka's topics that lakesql chooses itself, and the records between two of
-them."""
+"""Positions in Kafka's topics for batches that lakesql plans itself, and the records
+between two of them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from lakesql.source.cluster import Offsets, Topic, numbered
 from lakesql.source.stream_state import Position, position_of
 
 GROUP_PREFIX = "spark-kafka-relation"
-"""How the consumer groups of Spark's batches are called, where a connection says
-nothing else."""
+"""The prefix of the consumer groups of Spark's batches, if the connection configures
+none."""
 
 
 class TopicPlaces:
@@ -41,18 +41,19 @@ class TopicPlaces:
         self._group_id = f"{self._connection.group_id_prefix or GROUP_PREFIX}-{uuid4()}"
 
     def begins_early(self) -> bool:
-        """Whether the stream begins with the first record that is there."""
+        """Whether the stream begins with the first existing record."""
         return self._stream.start == "earliest"
 
     def find_start(self) -> Position:
-        """Where a stream begins that begins elsewhere."""
+        """The position at which a stream begins that does not `begins_early`: the end
+        of its topics, or its start time."""
         start = self._stream.start
         if not isinstance(start, datetime):
             return position_of(self.find_ends())
         return position_of(self._broker.offsets_since(self._topics(), epoch_ms(start)))
 
     def read(self, start: Position, end: Position) -> DataFrame:
-        """The raw records between two positions. Raises `RunError` (`data-lost`) where
+        """The raw records between two positions. Raises `RunError` (`data-lost`) if
         some are gone."""
         ends = numbered(end)
         if start is None and not self.begins_early():  # it only notes where it begins
@@ -67,12 +68,13 @@ class TopicPlaces:
         )
 
     def find_ends(self) -> Offsets:
-        """Where the topics end now."""
+        """The present ends of the topics."""
         return self._broker.end_offsets(self._topics())
 
     def starts(self, start: Offsets, end: Offsets) -> Offsets:
-        """Where to read from in each partition of `end`: in one that is new from its
-        first record on."""
+        """The offset to read from in each partition of `end`; for a new partition its
+        first record. Raises `RunError` (`data-lost`) if records before `end` are
+        gone."""
         new = [
             topic
             for topic, ends in end.items()

@@ -1,9 +1,9 @@
-"""The transactions of a Debezium feed: where their changes are, and how many each has
-once it is over.
+"""Where the changes of each transaction of a Debezium feed are, and how many changes a
+finished transaction has.
 
-With `provide.transaction.metadata` a connector writes into each change which
-transaction it is of, and into a topic of its own when one begins and ends, then with
-the number of its changes by table.
+With `provide.transaction.metadata` a connector writes into each change the transaction
+that it belongs to, and into a separate topic the begin and the end of each transaction;
+the end has the number of its changes by table.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _CHANGE = (
 class FoundChanges:
     """Where the changes of transactions are.
 
-    `strays` count the changes that say of no transaction that they belong to it, by
-    topic and partition, and `last_strays` are the offsets of the last ones.
+    `strays` is the number of changes without a transaction, by topic and partition, and
+    `last_strays` are the offsets of the last of them.
     """
 
     stretches: list[Stretch]
@@ -41,7 +41,8 @@ class FoundChanges:
 
 
 class TransactionLog:
-    """The topics of a feed, and the one that tells of its transactions."""
+    """The topics of a feed, and the topic with the begins and ends of its
+    transactions."""
 
     def __init__(
         self, session: SparkSession, brokers: Brokers, connection: Kafka
@@ -49,13 +50,13 @@ class TransactionLog:
         self._session, self._brokers, self._connection = session, brokers, connection
 
     def has_topic(self, topic: str) -> bool:
-        """Whether there is a topic of this name."""
+        """Whether a topic of this name exists."""
         return topic in self._broker().topic_names()
 
     def ends(
         self, topics: Collection[str]
     ) -> tuple[dict[str, dict[int, int]], Mapping[str, str]]:
-        """The offset behind the last record of each partition, and the ids of the
+        """The offset after the last record of each partition, and the ids of the
         topics."""
         broker = self._broker()
         found = broker.topics(topics)
@@ -64,15 +65,15 @@ class TransactionLog:
         }
 
     def beginnings(self, topics: Collection[str]) -> dict[str, dict[int, int]]:
-        """The offset of the first record that each partition still holds."""
+        """The first offset that each partition still holds."""
         broker = self._broker()
         return broker.beginning_offsets(broker.topics(topics).values())
 
     def find_changes(self, start: Offsets, end: Offsets) -> FoundChanges:
-        """The changes between two places of the topics of a feed.
+        """The changes between two positions of the topics of a feed.
 
         Rows that a snapshot reads belong to no transaction, and neither does the
-        tombstone behind a delete.
+        tombstone after a delete.
         """
         return _find_changes(
             read_between(
@@ -83,8 +84,8 @@ class TransactionLog:
     def find_sizes(
         self, topic: str, start: Mapping[int, int], end: Mapping[int, int]
     ) -> dict[str, Sizes]:
-        """How many changes there are of each table, by transaction: of those whose ends
-        stand between two places of the topic that tells of them."""
+        """The number of changes of each table, by transaction, of the transactions
+        whose ends are between two positions of the transaction topic."""
         ended = _event(
             read_between(self._session, self._connection, {topic: start}, {topic: end}),
             _ENDED,
@@ -152,13 +153,14 @@ def _find_changes(raw: DataFrame) -> FoundChanges:
 
 
 def _name(column: str) -> Column:
-    """The name of a transaction. Postgres' is its number, and behind it stands where in
-    the log each change is."""
+    """The name of a transaction. For Postgres it is a number, to which Debezium appends
+    the log position of the change."""
     return F.regexp_replace(column, r"^(\d+):\d+$", "$1")
 
 
 def _event(raw: DataFrame, type_text: str) -> DataFrame:
-    """Records with what they say as `event`: with a schema around it, or without."""
+    """The records with the parsed value as `event`, which may have a schema around it
+    or not."""
     text = F.col("value").cast("string")
     read = F.from_json(text, f"{type_text[:-1]},payload:{type_text}>")
     first = type_text.removeprefix("struct<").partition(":")[0]
@@ -173,7 +175,8 @@ def _event(raw: DataFrame, type_text: str) -> DataFrame:
 
 
 def _joined(first: Stretch, second: Stretch) -> Stretch:
-    """The changes of one transaction in one partition that are of several tables."""
+    """The changes of one transaction in one partition, combined from those of different
+    tables."""
     counts, reached = (
         {**first.counts, **second.counts},
         {**first.reached, **second.reached},
