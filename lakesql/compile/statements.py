@@ -29,6 +29,7 @@ from lakesql.compile.table import (
     build_table_spec,
     create_table,
 )
+from lakesql.errors import RunError
 from lakesql.model.config import PartitionField
 from lakesql.model.maintenance_tasks import MaintenanceTask, maintenance_tasks
 from lakesql.modes.batches.all_batches import batches_of, view_of
@@ -144,6 +145,23 @@ def compiled_columns(select: Select) -> tuple[TableColumn, ...]:
         )
         for column in output_columns(select)
     )
+
+
+def declared_columns(select: Select) -> tuple[TableColumn, ...]:
+    """The columns of a SELECT that says the type of each. Raises `RunError`
+    (`this-missing`) where it does not."""
+    model, columns = select.model, compiled_columns(select)
+    untyped = [column.name for column in columns if column.type is None]
+    if untyped or not columns:
+        raise RunError.of(
+            "this-missing",
+            f"Model '{model.name}' reads its own table, {model.table}, which does not exist yet.",
+            why="It can be made first if the SELECT says the type of each column"
+            f"{', and it does not of ' + ', '.join(untyped) if untyped else ''}.",
+            fix="Cast them: CAST(… AS bigint) AS n.",
+            place=model.place,
+        )
+    return columns
 
 
 def _shown_columns(select: Select) -> tuple[TableColumn, ...]:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.tables import list_namespaces, load_table_state
 from lakesql.compile.select import Select
-from lakesql.compile.statements import compiled_columns, memory_spec
+from lakesql.compile.statements import declared_columns, memory_spec
 from lakesql.compile.table import TableColumn, TableSpec, build_table_spec
 from lakesql.engine.batch.analyze import landing_columns
 from lakesql.engine.ledger.swap import drop_table
 from lakesql.engine.spark.catalog_views import refuse_view
-from lakesql.errors import RunError
 from lakesql.events import Emit, Noted, StepApplied
-from lakesql.model.config import SchemaChange
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.names import DELETED_AT, MEMORY_SUFFIXES
 from lakesql.plan.steps import check_mergeable, plan_table
@@ -63,7 +59,7 @@ class TableSync:
     def make_moves(self) -> None:
         """Make the table in which changes of keys are remembered, or give it the
         columns that the feed has by now."""
-        self._apply(memory_spec(self._select, "moves"), "sync_all_columns", {})
+        self._apply(memory_spec(self._select, "moves"))
 
     def _sync(self, schema: StructType) -> tuple[str, ...]:
         return self._plan(landing_columns(schema, self._select.model.properties))
@@ -79,11 +75,9 @@ class TableSync:
             and (state := load_table_state(self._catalog, model.table)) is not None
         ):
             check_mergeable(model.name, state)
-        self._apply(spec, policy, self._select.compared)
+        self._apply(spec)
         if "tombstones" in self._select.writing.memories:
-            self._apply(
-                memory_spec(self._select, "tombstones", columns), "sync_all_columns", {}
-            )
+            self._apply(memory_spec(self._select, "tombstones", columns))
         if (
             policy != "ignore"
             or (state := load_table_state(self._catalog, model.table)) is None
@@ -92,21 +86,22 @@ class TableSync:
         stored = {column.name.lower() for column in state.columns}
         return tuple(column.name for column in columns if column.name.lower() in stored)
 
-    def _apply(
-        self,
-        spec: TableSpec,
-        policy: SchemaChange,
-        compared: Mapping[str, tuple[str, ...]],
-    ) -> None:
-        name, state = (
-            self._select.model.name,
-            load_table_state(self._catalog, spec.name),
-        )
-        if state is None and spec.name == self._select.model.table:
-            refuse_view(self._session, self._select.model)
+    def _apply(self, spec: TableSpec) -> None:
+        """Make or alter the model's table, or one of what its batches remember: that
+        one takes every column that comes."""
+        model, is_memory = self._select.model, spec.name != self._select.model.table
+        state = load_table_state(self._catalog, spec.name)
+        if state is None and not is_memory:
+            refuse_view(self._session, model)
             self._drop_memories()
+        name = model.name
         for step in plan_table(
-            name, spec, policy, state, list_namespaces(self._catalog), compared
+            name,
+            spec,
+            "sync_all_columns" if is_memory else model.config.on_schema_change,
+            state,
+            list_namespaces(self._catalog),
+            {} if is_memory else self._select.compared,
         ):
             for statement in step.statements:
                 self._session.sql(statement)
@@ -129,20 +124,3 @@ class TableSync:
                 self._emit(
                     StepApplied(name, f"drop table {memory}, of a table that is gone")
                 )
-
-
-def declared_columns(select: Select) -> tuple[TableColumn, ...]:
-    """The columns of a SELECT that says the type of each. Raises `RunError`
-    (`this-missing`) where it does not."""
-    model, columns = select.model, compiled_columns(select)
-    untyped = [column.name for column in columns if column.type is None]
-    if untyped or not columns:
-        raise RunError.of(
-            "this-missing",
-            f"Model '{model.name}' reads its own table, {model.table}, which does not exist yet.",
-            why="It can be made first if the SELECT says the type of each column"
-            f"{', and it does not of ' + ', '.join(untyped) if untyped else ''}.",
-            fix="Cast them: CAST(… AS bigint) AS n.",
-            place=model.place,
-        )
-    return columns

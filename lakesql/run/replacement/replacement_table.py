@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from lakesql.catalog.tables import load_table_state
 from lakesql.compile.build_select import build_select
 from lakesql.compile.select import Select
+from lakesql.compile.statements import declared_columns
 from lakesql.compile.table import (
     TableSpec,
     build_table_spec,
@@ -19,7 +20,6 @@ from lakesql.compile.table import (
     format_version,
 )
 from lakesql.engine.batch.analyze import analyze_select, landing_columns
-from lakesql.engine.batch.sync_table import declared_columns
 from lakesql.engine.ledger.snapshots import (
     head_of,
     load_table,
