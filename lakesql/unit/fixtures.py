@@ -16,6 +16,7 @@ from lakesql.decode import Node, collect, node_of
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.names import NO_VALUE, RECORD, REQUIRED_MISSING
 from lakesql.project.files import read_text
+from lakesql.project.yaml import parse_yaml
 from lakesql.stream.recording import Digits
 from lakesql.stream.stream import Stream
 from lakesql.unit.duck_types import NeedsSparkError
@@ -71,6 +72,12 @@ def read_rows(
         lambda item: NamedRow(read_row(item, columns, what, other), item.place),
         _place_of,
     )
+
+
+def read_written(text: str, stream: Stream) -> list[Row | Bad]:
+    """The records of one batch that stand so in a test's file. Raises what
+    `read_records` raises."""
+    return read_records(parse_yaml("record", text), stream, False, Path())
 
 
 def read_records(

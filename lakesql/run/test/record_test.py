@@ -8,19 +8,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 from lakesql.errors import ProjectError, UsageError
 from lakesql.graph.manifest import Manifest
 from lakesql.graph.read_file import parse_declarations
 from lakesql.project.files import SourceFile, write_atomically
-from lakesql.project.yaml import parse_yaml
 from lakesql.run.streams.found_columns import first_recorded
 from lakesql.stream.recording import Digits, RawRecord
 from lakesql.stream.stream import Stream
 from lakesql.unit.duck_types import NeedsSparkError
 from lakesql.unit.fixture_values import read_raw
-from lakesql.unit.fixtures import Row, read_records
+from lakesql.unit.fixtures import Row, read_written
 from lakesql.unit.outcomes import Failed, NeedsSpark, Outcome, Passed, plain_row
 from lakesql.unit.run import run_tests
 
@@ -239,9 +237,7 @@ def _item(stream: Stream, value: bytes | None) -> str:
         mapping = _flow(
             {names[key]: each for key, each in found.items() if key in names}
         )
-        if read_records(
-            parse_yaml("record", f"[{mapping}]"), stream, False, Path()
-        ) == [read]:
+        if read_written(f"[{mapping}]", stream) == [read]:
             return mapping
     except (NeedsSparkError, ProjectError, ValueError, AttributeError):
         pass
