@@ -114,8 +114,8 @@ def test_rows_that_came_too_late_add_up_and_are_said() -> None:
 
 
 def test_records_without_an_event_time_add_up_and_are_said() -> None:
-    written = BatchCommitted("a", 0, 3, 2, 0, 1, 5, "", 4, without_event_time=2)
-    empty = BatchEmpty("a", 1, 5, 0, 5, without_event_time=3)
+    written = BatchCommitted("a", 0, 3, 2, 0, 1, 5, "", at_ms=4, without_event_time=2)
+    empty = BatchEmpty("a", 1, 5, 0, at_ms=5, without_event_time=3)
     (remark,) = render_remarks(tally(STARTED, written, empty))
     assert remark.startswith("a: 5 records without an event time")
 
