@@ -21,7 +21,7 @@ from lakesql.engine.batch.batch_files import batch_bindings
 from lakesql.engine.records.csv_text import CsvHeader, read_header
 from lakesql.engine.records.parse import parse_records, with_detail
 from lakesql.engine.sources.binding import StreamBinding, contract_of
-from lakesql.engine.sources.csv_files import with_prefixes
+from lakesql.engine.sources.csv_headers import with_prefixes
 from lakesql.engine.sources.raw import read_raw
 from lakesql.errors import Place
 from lakesql.events import Event, Noted

@@ -8,7 +8,7 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.engine.sources.binding import StreamBinding
-from lakesql.engine.sources.csv_files import (
+from lakesql.engine.sources.csv_headers import (
     FileHeaders,
     with_headers,
     with_letters_headers,

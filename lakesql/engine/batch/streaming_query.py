@@ -31,7 +31,7 @@ from lakesql.engine.batch.write import pass_batch, write_batch, write_dead_lette
 from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.progress.taken_files import TakenFiles, without_unreadable
 from lakesql.engine.sources.binding import StreamBinding
-from lakesql.engine.sources.csv_files import refuse_other_headers
+from lakesql.engine.sources.csv_headers import refuse_other_headers
 from lakesql.engine.sources.parsed import (
     good_records,
     name_raw,

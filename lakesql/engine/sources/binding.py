@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import types as T
 
     from lakesql.engine.records.parse import Contract, ContractColumn
-    from lakesql.engine.sources.csv_files import FileHeaders
+    from lakesql.engine.sources.csv_headers import FileHeaders
 
 
 @dataclass(frozen=True, slots=True)

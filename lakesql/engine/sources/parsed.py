@@ -25,7 +25,7 @@ from lakesql.engine.records.routed import routed
 from lakesql.engine.sources.binding import StreamBinding, contract_columns, contract_of
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.column_names import in_columns
-from lakesql.engine.sources.csv_files import with_prefixes
+from lakesql.engine.sources.csv_headers import with_prefixes
 from lakesql.engine.sources.file_order import place_in_files
 from lakesql.engine.sources.folder_columns import with_folders
 from lakesql.engine.sources.raw import read_raw
