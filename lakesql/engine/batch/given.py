@@ -15,7 +15,7 @@ from lakesql.catalog.tables import python_rows
 from lakesql.compile.quote import table_name, text
 from lakesql.engine.batch.analyze import type_text
 from lakesql.engine.sources.spark_source import as_rows
-from lakesql.engine.sources.table_changes import BEFORE, NOW, as_changes
+from lakesql.engine.sources.table_commits import BEFORE, NOW, as_changes
 from lakesql.engine.spark.gateway import java_class
 from lakesql.model.table_name import TableName
 
