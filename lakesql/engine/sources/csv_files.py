@@ -96,7 +96,7 @@ def _as_written(one: Column, options: Csv) -> Column:
 
 
 HEADER_LINES = 100
-"""How many lines a header may have, with line breaks in its names."""
+"""How many more lines a header may have if its names contain line breaks."""
 
 
 def read_first_record(session: SparkSession, stream: Stream, path: str) -> str:

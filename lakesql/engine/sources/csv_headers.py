@@ -39,14 +39,14 @@ _OWN = "_lakesql_own"
 _ADDED = "_lakesql_added"
 
 READERS = 8
-"""How many files' headers are read at once."""
+"""How many files' headers are read in parallel."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileHeaders:
-    """The headers of a batch's files whose columns are not the contract's in its order,
-    each with the paths of its files. `is_of_all`: the batch has one header, and no file
-    without it."""
+    """The headers of a batch's files that have other columns than the contract, or
+    another order, each with the paths of its files. `is_of_all`: all files of the batch
+    have the same header."""
 
     files: tuple[tuple[CsvHeader, tuple[str, ...]], ...] = ()
     is_of_all: bool = False
@@ -55,8 +55,8 @@ class FileHeaders:
 def with_headers(
     session: SparkSession, arrived: DataFrame, bindings: tuple[StreamBinding, ...]
 ) -> tuple[StreamBinding, ...]:
-    """The streams as the files of a batch have them: with the headers that are not the
-    contract's, and the columns that their folders give."""
+    """The bindings with the headers of a batch's CSV files that differ from the
+    contract, and with the columns that their folders give."""
     asked = [binding for binding in bindings if binding.is_csv_in_files]
     if not asked:
         return bindings
@@ -71,10 +71,10 @@ def with_headers(
 
 
 def with_letters_headers(letters: DataFrame, binding: StreamBinding) -> StreamBinding:
-    """The stream as its dead letters have it that are read again: each has the header
-    before its record.
+    """The binding of replayed dead letters of CSV files, with the headers that precede
+    the records.
 
-    `letters` are raw records.
+    `letters` are the dead letters as raw records.
     """
     if not binding.is_csv_in_files:
         return binding
@@ -135,18 +135,17 @@ def _find(
 def _header_of(
     line: str, names: list[tuple[str, bool]], stream: Stream, folders: tuple[str, ...]
 ) -> CsvHeader | None:
-    """The header of a file that begins with this line, and whose folders give these
-    columns."""
+    """The header of a file with this first line, whose folders give these columns."""
     if folders:
         return with_folders(line, names, stream.csv, folders)
     return read_header(line, names, stream.csv)
 
 
 def with_prefixes(raw: DataFrame, binding: StreamBinding) -> DataFrame:
-    """Raw records without the lines of the batch's headers, each with the one of its
-    file before it."""
+    """The raw records without the header lines of the batch's files, each with the
+    header of its file as a prefix."""
     headers = binding.headers
-    # whose records have it already
+    # replayed dead letters have the header already
     if headers is None or not headers.files or binding.is_replayed:
         return raw
     encoding = UTF_8 if is_wide(binding.stream.encoding) else binding.stream.encoding
@@ -187,8 +186,8 @@ def with_prefixes(raw: DataFrame, binding: StreamBinding) -> DataFrame:
 def _folder_values(
     folders: tuple[str, ...], binding: StreamBinding, encoding: str
 ) -> Column:
-    """What is put behind the records of a file: what its folders say, each behind a
-    delimiter."""
+    """The text that is appended to the records of a file: the values from its folders,
+    each after a delimiter."""
     options = binding.stream.csv
     quote, escape = options.quote, options.escape or options.quote
     pieces = []
@@ -202,10 +201,10 @@ def _folder_values(
 
 
 def refuse_other_headers(raw: DataFrame, binding: StreamBinding) -> DataFrame:
-    """Raw records of a stateful model, which are parsed before anyone knows the files
-    of a batch: by position.
+    """The raw records of a stateful model, which are parsed by position, as the files
+    of a batch are not known before.
 
-    A line that has most of the contract's names in another order ends the query.
+    A line with most of the contract's names in another order fails the query.
     """
     if not binding.is_csv_in_files:
         return raw
@@ -235,8 +234,8 @@ def refuse_other_headers(raw: DataFrame, binding: StreamBinding) -> DataFrame:
 
 
 def _refuse_folders(raw: DataFrame, binding: StreamBinding) -> DataFrame:
-    """Raw records, of which one ends the query whose file has a column of the contract
-    in the name of a folder."""
+    """The raw records; one whose file has a column of the contract in the name of a
+    folder fails the query."""
     said = F.concat(
         F.lit(f"stream {binding.stream.name}: a folder of "),
         F.col("topic"),

@@ -46,13 +46,13 @@ class SparkChanges(SparkSource):
     def planned_batches(
         self, session: SparkSession, binding: StreamBinding, planning: Planning
     ) -> PlannedBatches | None:
-        """A commit of the table, or some, at a time."""
+        """The commits of the table, some at a time."""
         return TableCommits(session, binding)
 
     def read_now(
         self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None
     ) -> DataFrame:
-        """Its rows, each as if it had just come."""
+        """The present rows of the table, each as an insert."""
         table = load_table(session, table_read(binding))
         head = table.currentSnapshot()
         at_ms = int(head.timestampMillis()) if head is not None else 0
@@ -63,7 +63,7 @@ class SparkChanges(SparkSource):
     def state_now(
         self, session: SparkSession, binding: StreamBinding, brokers: Brokers
     ) -> SourceState:
-        """The snapshots that lead to its newest one."""
+        """The state of the table: the snapshots that lead to its newest one."""
         name = table_read(binding)
         found = load_table(session, name)
         known = frozenset(each.id for each in read_history(found))
@@ -85,8 +85,8 @@ class SparkChanges(SparkSource):
         state: SourceState,
         seen: Callable[[], Sequence[SeenFile]],
     ) -> tuple[list[str], str]:
-        """The rows that are there, with which a rebuild begins; what was before them is
-        gone, where the model needs it."""
+        """What a rebuild cannot read: rows from before the newest commit, if the model
+        needs them; and a text with the number of present rows."""
         history = [*read_history(load_table(session, table_read(binding)))]
         if not history:
             return [], count(0, "row")

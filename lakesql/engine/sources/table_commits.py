@@ -36,11 +36,11 @@ from lakesql.source.table_changes import changes_position, snapshot_read
 from lakesql.table.metadata import parse_metadata
 
 COMMITS = 20
-"""So many commits of a table are read in one batch: each by itself, so that nothing in
-between is passed over."""
+"""How many commits of a table one batch reads at most. Each is read by itself, so that
+no change between two of them is skipped."""
 
 NOW, BEFORE = "_lakesql_now", "_lakesql_before"
-"""The row of a key behind a commit, and before it."""
+"""The columns with the row of a key after a commit, and before it."""
 
 _NUMBER = "_lakesql_number"
 _OP = f"CASE WHEN {BEFORE} IS NULL THEN 'c' WHEN {NOW} IS NULL THEN 'd' ELSE 'u' END"
@@ -48,8 +48,8 @@ _OP = f"CASE WHEN {BEFORE} IS NULL THEN 'c' WHEN {NOW} IS NULL THEN 'd' ELSE 'u'
 
 @dataclass(frozen=True, slots=True)
 class _ChangingCommit:
-    """A commit of the table: its snapshot, and the one before it (None: all rows are
-    read)."""
+    """A commit of the table: its snapshot, and the snapshot before it (None: all rows
+    are read)."""
 
     snapshot: int
     before: int | None
@@ -86,8 +86,8 @@ class TableCommits(PlannedBatches):
             self._changes(table, commit, times[commit.snapshot], number, held)
             for number, commit in enumerate(commits)
         )
-        # Made once, and for good: joined again, the rows would be in another order, by
-        # which the record behind one is found, and Spark joins anew what is persisted
+        # Computed once and kept: a second join would give the rows another order, by
+        # which the raw record of a row is found, and Spark recomputes persisted frames
         # when the table is written to.
         return reduce(DataFrame.unionByName, changes).localCheckpoint()
 
@@ -184,11 +184,11 @@ class TableCommits(PlannedBatches):
 def as_changes(
     rows: DataFrame, table: TableName, at: str, number: str = "0", op: str = _OP
 ) -> DataFrame:
-    """Raw records of rows as they are now (`NOW`) and as they were before (`BEFORE`),
-    each NULL where there is none.
+    """Raw records of changes, from rows as they are now (`NOW`) and as they were before
+    (`BEFORE`); either is NULL if there is no such row.
 
-    They are changes of a commit that was made `at` a time, and has a `number` in its
-    batch. Both are SQL over `rows`, as is what was done to each.
+    `at` is the time of the commit, `number` its number in the batch and `op` the
+    operation, all as SQL over `rows`.
     """
     return rows.selectExpr(
         *raw_columns(text(str(table)), at),
@@ -212,8 +212,9 @@ def _key(index: int) -> str:
 
 
 def _times(table: Any, snapshot: int) -> dict[int, int]:
-    """The times of the snapshots up to one, which order them: that of a commit whose
-    writer's clock is behind is the time of the one before."""
+    """The times of a snapshot and its ancestors, in milliseconds, by snapshot id. They
+    never decrease: a commit whose writer's clock is behind has the time of the commit
+    before."""
     lineage = [*walk_back(parse_metadata(read_json(table)).snapshots, snapshot)][::-1]
     times = accumulate((each.at_ms for each in lineage), max)
     return dict(zip((each.id for each in lineage), times, strict=True))
