@@ -25,6 +25,15 @@ def a_few(cases: Collection[Any], count: int) -> list[Any]:
     ]
 
 
+def may_mark(text: str, marker: str) -> bool:
+    """Whether a test of the file with this text may have a marker: by its name, or as
+    `a_few` and the seeds of logs give it."""
+    words = [f"mark.{marker}"]
+    if marker == "checks":
+        words += ["a_few(", "log_seed"]
+    return any(word in text for word in words)
+
+
 def choose_share(cases: Sequence[T], share: str, seed: int, *words: str) -> list[T]:
     """As many of the cases as a share like `1/2` says, and one at least."""
     part, whole = map(int, share.split("/"))
