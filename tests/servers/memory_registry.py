@@ -165,7 +165,9 @@ def open_memory_registry(tls: ssl.SSLContext | None = None) -> Iterator[MemoryRe
     server = _Server(("127.0.0.1", 0), Handler)
     server.tls = tls
     registry.url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    )
     thread.start()
     try:
         yield registry

@@ -716,8 +716,8 @@ def test_types_have_the_spelling_that_plans_compare(
 def test_the_time_of_an_import_is_not_the_catalogs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "slowly_imported.py").write_text("import time\ntime.sleep(1)\n")
+    (tmp_path / "slowly_imported.py").write_text("import time\ntime.sleep(0.4)\n")
     monkeypatch.syspath_prepend(tmp_path)
-    assert _within(0.5, "slowly_imported", lambda: 7) == 7
+    assert _within(0.2, "slowly_imported", lambda: 7) == 7
     with pytest.raises(TimeoutError):
         _within(0.1, "slowly_imported", lambda: time.sleep(1))

@@ -26,6 +26,10 @@ ORDER = {
 }
 
 
+AT_ONCE = {"retries.wait.ms": "1", "retries.max.wait.ms": "1"}
+"""The client asks again without waiting."""
+
+
 @pytest.fixture
 def registry() -> Iterator[MemoryRegistry]:
     with open_memory_registry() as made:
@@ -66,7 +70,7 @@ def test_what_is_not_there_is_none_and_what_does_not_answer_is_an_error(
     assert newest is not None and newest.id == 1
     registry.status = 500
     with pytest.raises(LakesqlError) as silent:
-        fetch_schema(Registry(f"{registry.url}/"), 1)
+        fetch_schema(Registry(f"{registry.url}/", options=AT_ONCE), 1)
     assert [problem.condition for problem in silent.value.problems] == [
         "registry-unreachable"
     ]

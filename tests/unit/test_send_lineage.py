@@ -113,7 +113,7 @@ def test_a_server_that_fails_loses_all_and_stops_nothing(
 def test_a_server_that_hangs_is_not_waited_for() -> None:
     with Receiver(delay_s=30) as receiver:
         offered_s, drained_s, (events, _) = _timed(
-            LineageHttp(url=receiver.url), runs(3), drain_s=1
+            LineageHttp(url=receiver.url), runs(3), drain_s=0.3
         )
     assert events == 8
     assert offered_s < 1 and drained_s < 3

@@ -177,7 +177,7 @@ class World:
         killed."""
         self.interrupt.set()
         while not self.killed_at:
-            self.now += 50
+            self.now += 500
             time.sleep(0.001)
         raise BROKEN
 
