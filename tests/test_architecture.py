@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import fields
 from functools import cache
 from graphlib import TopologicalSorter
@@ -139,29 +139,35 @@ def tree_of(path: Path) -> ast.Module:
 
 
 @cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """All nodes of a file's syntax."""
+    return tuple(ast.walk(tree_of(path)))
+
+
+@cache
 def imports(path: Path, types_too: bool) -> tuple[str, ...]:
     """The names of the modules that a file imports, also inside functions."""
-
-    def walk(node: ast.AST) -> Iterator[str]:
-        for child in ast.iter_child_nodes(node):
-            if (
-                isinstance(child, ast.If)
-                and "TYPE_CHECKING" in ast.unparse(child.test)
-                and not types_too
-            ):
-                for other in child.orelse:
-                    yield from walk(other)
+    found: list[str] = []
+    # an import is a statement: what stands in expressions need not be walked through
+    waiting: list[ast.AST] = [tree_of(path)]
+    while waiting:
+        for child in ast.iter_child_nodes(waiting.pop()):
+            if isinstance(child, ast.If) and not types_too and is_for_types(child):
+                waiting.append(ast.Module(child.orelse, []))
             elif isinstance(child, ast.Import):
-                yield from (alias.name for alias in child.names)
+                found += [alias.name for alias in child.names]
             elif isinstance(child, ast.ImportFrom):
                 assert child.module is not None and child.level == 0, (
                     f"{path} has a relative import"
                 )
-                yield from (f"{child.module}.{alias.name}" for alias in child.names)
-            else:
-                yield from walk(child)
+                found += [f"{child.module}.{alias.name}" for alias in child.names]
+            elif isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case)):
+                waiting.append(child)
+    return tuple(found)
 
-    return tuple(walk(tree_of(path)))
+
+def is_for_types(node: ast.If) -> bool:
+    return "TYPE_CHECKING" in ast.unparse(node.test)
 
 
 def layer_name(module: str) -> str:
@@ -284,7 +290,7 @@ def test_no_name_of_a_class_stands_twice() -> None:
     it finds one."""
     named: dict[str, list[str]] = {}
     for path in MODULES:
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.ClassDef):
                 named.setdefault(node.name.lstrip("_"), []).append(
                     path.relative_to(PACKAGE).as_posix()
@@ -344,11 +350,11 @@ ASK_A_CLUSTER = {
 gives it to them."""
 
 
-def kinds_named(tree: ast.Module) -> set[str]:
+def kinds_named(nodes: Iterable[ast.AST]) -> set[str]:
     """The kinds of sources, and of origins, that a module imports or compares the word
     for a kind with."""
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
             ("lakesql.source", "lakesql.engine.sources")
         ):
@@ -387,7 +393,7 @@ def test_which_kind_a_source_is_nobody_asks() -> None:
     for path in MODULES:
         place = path.relative_to(PACKAGE).as_posix()
         if not place.startswith(tuple(f"{folder}/" for folder in KINDS_STAND_IN)):
-            named[place] = kinds_named(tree_of(path))
+            named[place] = kinds_named(nodes_of(path))
     assert {place for place, found in named.items() if found} == ASK_A_CLUSTER.keys(), (
         named
     )
@@ -405,7 +411,7 @@ def test_which_kind_a_source_is_nobody_asks() -> None:
     ],
 )
 def test_a_kind_is_seen_however_it_is_asked_for(text: str) -> None:
-    assert kinds_named(ast.parse(text))
+    assert kinds_named(ast.walk(ast.parse(text)))
 
 
 READ_RECORDS = (
@@ -422,7 +428,7 @@ def test_which_format_or_envelope_records_have_nobody_asks_but_who_reads_them() 
     asked = set()
     for path in MODULES:
         place = path.relative_to(PACKAGE).as_posix()
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             subject = (
                 node.left
                 if isinstance(node, ast.Compare)
@@ -539,10 +545,8 @@ def test_which_mode_a_model_has_is_asked_in_its_room() -> None:
         place = path.relative_to(PACKAGE).as_posix()
         if place.startswith("modes/"):
             continue
-        asks = [
-            node for node in ast.walk(tree_of(path)) if asks_mode(node, flags, words)
-        ]
-        # `watermark.py` and `streaming_query.py` hand Spark its own word, the output
+        asks = [node for node in nodes_of(path) if asks_mode(node, flags, words)]
+        # `waiting.py` and `streaming_query.py` hand Spark its own word, the output
         # mode.
         asks = [node for node in asks if "output_mode" not in ast.unparse(node)]
         if asks or classes & set(imports(path, types_too=True)):
