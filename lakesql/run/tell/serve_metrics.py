@@ -23,6 +23,9 @@ def keep_metrics(models: Iterable[Model]) -> RunMetrics:
         {model.name: model.trigger for model in own},
     )
 
+ENDS_WITHIN_S = 0.05
+"""A run that is over waits so long for this at most: half a second would be usual."""
+
 
 @contextmanager
 def serve_metrics(
@@ -80,7 +83,10 @@ def serve_metrics(
         ) from error
     server.daemon_threads = True
     thread = threading.Thread(
-        target=server.serve_forever, name="lakesql-metrics", daemon=True
+        target=server.serve_forever,
+        kwargs={"poll_interval": ENDS_WITHIN_S},
+        name="lakesql-metrics",
+        daemon=True,
     )
     thread.start()
     try:
