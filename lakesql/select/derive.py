@@ -8,6 +8,7 @@ the field and not its type.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import TypeAlias
 
 from sqlglot import exp
@@ -173,8 +174,8 @@ def _nested_type(
         case exp.FromJson():
             return read_schema(expression.args.get("expression"))
         case exp.Cast():
-            kind = parse_type(expression.to.sql("spark"))
-            # sqlglot reads char(3) as a string too
+            kind = parse_type(_type_text(expression.to))
+            # to sqlglot char(3) is a string too
             return None if kind is not None and kind.name == "string" else kind
         case exp.Transform():
             return array_of(_lambda_type(expression, scope))
@@ -196,6 +197,18 @@ def _nested_type(
             return array_of(kind_of(_without_distinct(expression.this)))
         case _:
             return None
+
+
+def _type_text(kind: exp.DataType) -> str:
+    """A type in Spark's words."""
+    is_plain = not any(value for key, value in kind.args.items() if key != "this")
+    return _plain_type_text(kind.this) if is_plain else kind.sql("spark")
+
+
+@cache
+def _plain_type_text(word: exp.DType) -> str:
+    """A type of one word: to write it takes as long as to read a short SELECT."""
+    return exp.DataType(this=word).sql("spark")
 
 
 def _function_type(

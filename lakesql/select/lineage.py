@@ -129,10 +129,11 @@ def _select(
     reader = _ExpressionWalk(LineageScope(frames, outer), known, walk, _windows(select))
     columns: list[tuple[str, Made]] = []
     aliases: dict[str, Made] = {}
+    # by each column the aliases of those before it, which are added below
+    of_column = replace(reader, scope=replace(reader.scope, aliases=aliases))
     is_open: frozenset[str] = frozenset()
     rest = NOTHING
     for selected in select.expressions:
-        scope = replace(reader.scope, aliases=dict(aliases))
         if (
             isinstance(selected, exp.Star | exp.Column)
             and selected.is_star
@@ -142,7 +143,7 @@ def _select(
             is_open |= star.open
             rest |= star.rest
             continue
-        found, more = _selected(selected, replace(reader, scope=scope))
+        found, more = _selected(selected, of_column)
         columns += found
         rows |= more
         for name, made in found:

@@ -157,6 +157,8 @@ def _stored(kind: SparkType) -> SparkType:
             return SparkType("decimal", (precision, scale))
         case name if name in _STORED_AS:
             return SparkType(_STORED_AS[name])
+        case _ if not kind.fields:
+            return kind
         case _:
             fields = tuple(
                 TypeField(field.name, _stored(field.type)) for field in kind.fields
