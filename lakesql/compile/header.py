@@ -6,6 +6,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import assert_never
 
 from lakesql.compile.checks import show_checks
@@ -129,13 +130,22 @@ def _lines(said: str) -> Iterator[str]:
     if len(plain) + 3 <= _WIDTH and "  " not in plain:
         yield f"-- {plain}"
         return
-    yield from textwrap.wrap(
-        plain,
-        _WIDTH,
-        initial_indent="-- ",
-        subsequent_indent="--   ",
-        break_long_words=False,
-        break_on_hyphens=False,
+    yield from _wrapped(plain)
+
+
+@lru_cache(maxsize=1024)
+def _wrapped(plain: str) -> tuple[str, ...]:
+    """A long comment's lines. What options mean is said of many models in the same
+    words."""
+    return tuple(
+        textwrap.wrap(
+            plain,
+            _WIDTH,
+            initial_indent="-- ",
+            subsequent_indent="--   ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, time, timedelta
+from functools import lru_cache
 
 from lakesql.clock import now
 from lakesql.decode import Node
@@ -33,17 +34,22 @@ def with_times(text: str, at: datetime | None = None) -> str:
 
     So the text is the same all day, and no time is later than that of a run.
     """
-    # imported here: most texts are read from files, with their times
-    from lakesql.compile.quote import timestamp
-
     today = datetime.combine((at or now()).astimezone(UTC).date(), time(tzinfo=UTC))
 
     def stamped(found: re.Match[str]) -> str:
-        age = parse_duration(Node(found["age"], Place("")))
-        before = today - timedelta(milliseconds=age.length_ms)
-        return f"older_than => {timestamp(before)} {found['mark']}"
+        return f"older_than => {_time_before(today, found['age'])} {found['mark']}"
 
     return _AGE.sub(stamped, text)
+
+
+@lru_cache(maxsize=256)
+def _time_before(day: datetime, age: str) -> str:
+    """The beginning of a day minus an age, as a literal."""
+    # imported here: most texts are read from files, with their times
+    from lakesql.compile.quote import timestamp
+
+    length_ms = parse_duration(Node(age, Place(""))).length_ms
+    return timestamp(day - timedelta(milliseconds=length_ms))
 
 
 def without_times(text: str) -> str:

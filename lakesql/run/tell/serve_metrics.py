@@ -23,6 +23,7 @@ def keep_metrics(models: Iterable[Model]) -> RunMetrics:
         {model.name: model.trigger for model in own},
     )
 
+
 ENDS_WITHIN_S = 0.05
 """A run that is over waits so long for this at most: half a second would be usual."""
 
