@@ -7,6 +7,7 @@ imports what it needs inside.
 from __future__ import annotations
 
 import codecs
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -69,6 +70,9 @@ REMOVING = ("rebuild", "drop", "clean")
 """Commands that remove or replace data: they are never suggested for a mistyped word,
 as somebody might run them unawares."""
 
+_GARBAGE_AFTER = 50_000
+"""Garbage is searched for after so many new objects: Python's own 700 are too few."""
+
 COMMON = common_options()
 
 EPILOG = """\b
@@ -99,6 +103,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     are masked in everything that is printed."""
     _open_outputs()
     _guard_outputs()
+    # most of what a command makes stays to its end: modules, and what files declare
+    gc.set_threshold(_GARBAGE_AFTER)
     sys.exit(run_command(sys.argv[1:] if arguments is None else arguments))
 
 

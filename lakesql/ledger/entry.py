@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lakesql.errors import RunError
-from lakesql.events import RescuedFields, TableTotals
 from lakesql.model.writing import Deletes
 from lakesql.modes.written_as import WrittenAs
 from lakesql.names import (
@@ -40,6 +39,9 @@ from lakesql.names import (
     LEDGER_VIOLATIONS,
     TAG_PREFIX,
 )
+
+if TYPE_CHECKING:
+    from lakesql.events import RescuedFields, TableTotals
 
 SOURCE_SNAPSHOT = "source-snapshot-id"
 """The summary key that Iceberg sets, instead of ours, in a snapshot that a cherry-pick
@@ -189,8 +191,10 @@ def rows_carried(summary: Mapping[str, str]) -> int:
 
 
 def totals_of(summary: Mapping[str, str]) -> TableTotals:
-    """The totals of a table in the summary of one of its snapshots, whoever wrote
-    it."""
+    """What a table holds with the snapshot that has this summary, whoever wrote it."""
+    # only here: who compiles has no events
+    from lakesql.events import TableTotals
+
     deletes = [
         whole(summary, key)
         for key in ("total-position-deletes", "total-equality-deletes")
@@ -271,6 +275,8 @@ def _rescued_text(rescued: Iterable[RescuedFields]) -> str:
 def read_rescued(summary: Mapping[str, str]) -> tuple[RescuedFields, ...]:
     """The records of a batch with fields that their contract does not know, from the
     summary of its commit."""
+    from lakesql.events import RescuedFields
+
     found = json.loads(summary.get(LEDGER_RESCUED, "{}"))
     return tuple(
         RescuedFields(stream, it["records"], tuple(it["fields"]))

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from lakesql.events import RescuedFields
 from lakesql.ledger.entry import (
     Snapshot,
     read_rescued,
@@ -25,6 +25,9 @@ from lakesql.names import (
     TAG_PREFIX,
 )
 from lakesql.table.metadata import TableMetadata
+
+if TYPE_CHECKING:
+    from lakesql.events import RescuedFields
 
 Summary = Mapping[str, str]
 
