@@ -148,8 +148,8 @@ def compiled_columns(select: Select) -> tuple[TableColumn, ...]:
 
 
 def declared_columns(select: Select) -> tuple[TableColumn, ...]:
-    """The columns of a SELECT that says the type of each. Raises `RunError`
-    (`this-missing`) where it does not."""
+    """The columns of a SELECT that gives the type of each. Raises `RunError`
+    (`this-missing`) if it does not."""
     model, columns = select.model, compiled_columns(select)
     untyped = [column.name for column in columns if column.type is None]
     if untyped or not columns:

@@ -1,2 +1,2 @@
-"""Spark: the session, the jars it needs, reading a stream, the batch, the ledger,
-queries."""
+"""Everything that runs in Spark: the session and its jars, reading streams, the batch
+and its commit, the ledger, refreshes and maintenance."""

@@ -191,7 +191,8 @@ def rows_carried(summary: Mapping[str, str]) -> int:
 
 
 def totals_of(summary: Mapping[str, str]) -> TableTotals:
-    """What a table holds with the snapshot that has this summary, whoever wrote it."""
+    """The totals of a table in the summary of one of its snapshots, whoever wrote
+    it."""
     # only here: who compiles has no events
     from lakesql.events import TableTotals
 

@@ -175,7 +175,7 @@ def _nested_type(
             return read_schema(expression.args.get("expression"))
         case exp.Cast():
             kind = parse_type(_type_text(expression.to))
-            # to sqlglot char(3) is a string too
+            # sqlglot reads char(3) as a string too
             return None if kind is not None and kind.name == "string" else kind
         case exp.Transform():
             return array_of(_lambda_type(expression, scope))

@@ -1,4 +1,5 @@
-"""What Spark's analyzer says of a model's SELECT, before any record is read."""
+"""Which columns a model's SELECT has, by Spark's analyzer, before any record is
+read."""
 
 from __future__ import annotations
 
@@ -31,12 +32,12 @@ from lakesql.stream.types import field_name, parse_type
 def analyze_select(
     session: SparkSession, select: Select, bindings: tuple[StreamBinding, ...]
 ) -> StructType:
-    """The schema of the SELECT's rows, over streams without records. `session` is the
-    model's own.
+    """The schema of the SELECT's rows, analysed over streams without records. `session`
+    is the model's own.
 
     Tables that it reads must exist. Raises pyspark's `AnalysisException`, and
-    `RunError` (`duplicate-column`; and `bad-expression` and `wrong-type`, of what is
-    expected of the rows).
+    `RunError`: `duplicate-column`, and `bad-expression` and `wrong-type` for
+    expectations.
     """
     for binding in bindings:
         records = empty_records(session, binding, select)
@@ -60,8 +61,8 @@ def analyze_select(
 
 
 def _check_values(schema: StructType, check: Check) -> None:
-    """Raise `RunError` (`wrong-type`) where values are accepted that are of another
-    type than their column."""
+    """Raise `RunError` (`wrong-type`) if an expectation accepts values of another type
+    than its column."""
     kinds = (
         parse_type(type_text(field.dataType))
         for field in schema
@@ -74,8 +75,8 @@ def _check_values(schema: StructType, check: Check) -> None:
 
 
 def _analyze_check(session: SparkSession, check: Check) -> None:
-    """Raise `RunError` (`bad-expression`) where Spark's analyzer does not know what is
-    expected for a condition."""
+    """Raise `RunError` (`bad-expression`) if Spark's analyzer refuses the condition of
+    an expectation, or it is not boolean."""
     said = (
         f"'{check.name}' ({check.condition})"
         if check.name != check.condition
@@ -99,11 +100,10 @@ def _analyze_check(session: SparkSession, check: Check) -> None:
 def landing_columns(
     schema: StructType, properties: ModelProperties
 ) -> tuple[TableColumn, ...]:
-    """The columns of a table that holds rows of this schema: lakesql's own columns stay
-    behind.
+    """The columns of a table for rows of this schema, without lakesql's own columns.
 
-    Raises `RunError` (`reserved-column`) where it has one that no table can have, which
-    a * may have brought.
+    Raises `RunError` (`reserved-column`) if there is one that no table can have, as a
+    `*` may select.
     """
     landing = [field for field in schema.fields if not is_reserved(field.name)]
     for field in landing:
@@ -119,8 +119,7 @@ def landing_columns(
 
 
 def type_text(kind: DataType) -> str:
-    """A type as SQL reads it. pyspark's own text of it leaves the names of fields bare,
-    whatever is in them."""
+    """A type in SQL. pyspark's own text does not quote the names of fields."""
     match kind:
         case StructType(fields=fields):
             return f"struct<{','.join(f'{field_name(field.name)}:{type_text(field.dataType)}' for field in fields)}>"

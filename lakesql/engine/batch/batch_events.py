@@ -1,5 +1,5 @@
-"""The events of a batch: that it begins, that the table has it already, and what it has
-written."""
+"""Which events a batch emits: that it begins, that the table has it already, and what
+it has written."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from lakesql.table.uncompacted import small_files_of
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """What has become of the records of a batch: `rejected` ones were written to the
+    """The counts of a batch that is done; `rejected` records were written to the
     dead-letter table."""
 
     batch: int
@@ -66,7 +66,7 @@ def batch_started(
 def batch_skipped(
     sink: Sink, session: SparkSession, table: snapshots.JavaTable, entry: Entry
 ) -> BatchSkipped:
-    """The event of a batch that the table has."""
+    """The event of a batch that the table has already."""
     name = entry.model
     return BatchSkipped(
         model=sink.model.name,
@@ -114,7 +114,7 @@ def batch_committed(
     started: float,
 ) -> BatchCommitted:
     """The event of a batch that has become the snapshot `head` of the table `written`.
-    It was `started` at that time of the monotonic clock."""
+    `started` is its start by the monotonic clock, in seconds."""
     counts, arrivals, replaced = outcome.counts, outcome.arrivals, outcome.replaced
     small = small_files_of(head, snapshots.target_file_bytes(written))
     return BatchCommitted(
@@ -147,13 +147,13 @@ def batch_committed(
 
 
 def _without_event_time(sink: Sink, arrivals: Arrivals) -> int:
-    """How many records of the batch have no event time, where the SELECT groups or
-    joins by it: no row of the table is made of them."""
+    """How many records of the batch have no event time, if the SELECT groups or joins
+    by it: no row of the table is made of them."""
     return arrivals.without_event_time if sink.select.drops_late else 0
 
 
 def _located(sink: Sink, session: SparkSession) -> tuple[ReadRange, ...]:
-    """What the batch reads, tables with where their files are."""
+    """What the batch reads; tables with the location of their files."""
     tables = {
         binding.stream.name: binding.table
         for binding in sink.bindings
@@ -170,8 +170,8 @@ def _located(sink: Sink, session: SparkSession) -> tuple[ReadRange, ...]:
 def _unusable(
     sink: Sink, table: snapshots.JavaTable, counts: BatchCounts, letters: DeadLetters
 ) -> str:
-    """What is wrong with the first record of a batch whose records are all dead
-    letters, if the table has no row; '' elsewhere."""
+    """Reason and detail of the first dead letter of a batch whose records are all dead
+    letters, if the table has no row yet; otherwise ''."""
     is_of_letters = sink.select.query.stateful or sink.letters is not None
     if (
         is_of_letters

@@ -1,5 +1,5 @@
-"""The files of one batch, before its records are parsed: whether they have the types of
-their streams, and with which columns and in which order they are read."""
+"""How the files of a batch are read, before its records are parsed: whether they have
+the types of their streams, with which columns, and in which order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lakesql.engine.sources.parsed import unpack
 from lakesql.events import Emit, Noted
 
 SHOWN = 3
-"""How many headers of a batch are named."""
+"""How many headers of a batch are reported."""
 
 
 def open_files(
@@ -29,10 +29,10 @@ def open_files(
     bindings: tuple[StreamBinding, ...],
     emit: Emit | None,
 ) -> tuple[DataFrame, tuple[StreamBinding, ...]]:
-    """The raw records of a batch, where files have times in nanoseconds with those that
-    fit; and its streams, as `batch_bindings` has them.
+    """The raw records of a batch, with timestamps in nanoseconds replaced by those that
+    fit, and the bindings of `batch_bindings`.
 
-    What is not read as it stands is told to `emit`, if anybody wants to know. Raises
+    What is not read as it is, is reported to `emit`, unless that is None. Raises
     `RunError` for files whose types are not those of the contract.
     """
     check_file_types(session, arrived, bindings)
@@ -49,7 +49,8 @@ def check_files(
     session: SparkSession, arrived: DataFrame, bindings: tuple[StreamBinding, ...]
 ) -> None:
     """Raise `RunError` for files of a stateful query's batch that cannot be read as
-    they are: their types are not those of the contract, or their times are too fine."""
+    they are: their types are not those of the contract, or their timestamps are too
+    precise."""
     check_file_types(session, arrived, bindings)
     refuse_nanoseconds(session, arrived, bindings)
 
@@ -60,11 +61,10 @@ def batch_bindings(
     bindings: tuple[StreamBinding, ...],
     emit: Emit | None,
 ) -> tuple[StreamBinding, ...]:
-    """The streams of a batch of raw records, or of dead letters that are read again,
-    with the headers of its files, and with the order of those that a change feed is in.
+    """The bindings for a batch of raw records, or of dead letters that are read again,
+    with the headers of its files, and, for a change feed in files, with their order.
 
-    Says which of the contract's columns a header does not have, and which others it
-    has.
+    Reports which of the contract's columns a header lacks, and which others it has.
     """
     bindings = with_file_order(arrived, bindings)
     if not any(binding.is_csv_in_files for binding in bindings):

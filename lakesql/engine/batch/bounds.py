@@ -1,5 +1,5 @@
-"""The keys of a batch as literals, so that a MERGE reads only the files that can hold
-them."""
+"""Which range of keys a MERGE looks at: the keys of its batch as literals, so that it
+reads only the files that can hold them."""
 
 from __future__ import annotations
 
@@ -21,49 +21,49 @@ from lakesql.ledger.entry import Snapshot
 from lakesql.names import LEDGER_MODEL
 
 FEW = 1000
-"""Up to so many keys are named one by one: Spark drops all other rows before the join,
-where a range over random keys would hold them all. More literals than this cost more to
-plan than they save."""
+"""Up to how many keys are listed in a condition: with a list, Spark drops all other
+rows before the join, where a range over random keys would keep them all. More literals
+than this cost more to plan than they save."""
 
 LISTED = 200
-"""A longer list of keys has no say about which files are read: Iceberg compares each of
-its values with the bounds of a file, and does so with no more than these
+"""A longer list of keys does not exclude files: Iceberg compares the values of a list
+with the bounds of a file only if there are no more than these
 (`InclusiveMetricsEvaluator`)."""
 
 MATCHED = 2 * FEW
-"""So many rows of the table at most, and as few of the batch, are no work: what takes
-time is to plan it, and to start each stage."""
+"""With at most this many matching rows of the table, and as few in the batch,
+processing them takes next to no time: planning and starting each stage take longer."""
 
 BULK = 10_000
-"""Keys of fewer rows are read at next to no cost."""
+"""Reading the keys of fewer rows than this costs next to nothing."""
 
 MANIFESTS = 50
-"""So many of a table's manifests are read at most, one after another, to see that no
-MERGE is needed, which would read several at once."""
+"""How many of a table's manifests are read at most, one after another, to find that no
+MERGE is needed; a MERGE would read several in parallel."""
 
 JOINED_ROWS = 300_000
 JOINED_BYTES = 32 * 2**20
-"""So many rows of a table, in files of so many bytes, are joined in one task in the
-time that it takes to plan more."""
+"""Up to how many rows of a table, and bytes of its files, one task joins them in the
+time that planning more tasks takes."""
 
 EVALUATED_ROWS = 20_000
-"""So many rows of a table are read by expressions as they stand in the time that it
-takes to make code of these: it is new each time, as the keys of a batch are literals in
+"""Up to how many rows of a table interpreted expressions take less time than generating
+code for them. Generated code cannot be reused, as the keys of a batch are literals in
 it."""
 
 ROWS_PER_KEY = 20
-"""So many of a table's rows are read by the MERGE in the time that it takes to look at
-one row's key before it."""
+"""How many of a table's rows the MERGE reads in the time that it takes to read one key
+of the batch before it."""
 
 
 def bounds_pay(history: Iterable[Snapshot], model: str) -> bool:
     """Whether reading a batch's keys first, to bound its MERGE, costs less than a MERGE
     that reads the whole table.
 
-    `history` walks from the table's head. The batch is taken to have as many rows as
-    the model's last one wrote; the first one of all is taken to be small. Where the
-    last one wrote files anew, it pays however many rows were its own: such a MERGE
-    reads its batch twice, and the batch is kept in memory once its keys are read.
+    `history` goes from the table's head backwards. The batch is assumed to have as many
+    rows as the model's last one wrote; the first batch is assumed to be small. If the
+    last one rewrote data files, bounds always pay: such a MERGE reads its batch twice,
+    and reading its keys caches the batch.
     """
     head = None
     for snapshot in history:
@@ -78,8 +78,8 @@ def bounds_pay(history: Iterable[Snapshot], model: str) -> bool:
 
 
 def match_few(ranges: tuple[KeyRange, ...], keys: tuple[str, ...]) -> bool:
-    """Whether no more than `MATCHED` of a table's rows can lie within the bounds, where
-    each has another key."""
+    """Whether at most `MATCHED` of a table's rows, which are unique by `keys`, can be
+    within the bounds."""
     sizes = {bound.column: _size(bound) for bound in ranges}
     return math.prod(sizes.get(key, math.inf) for key in keys) <= MATCHED
 
@@ -91,9 +91,9 @@ def joins_few(
     *,
     is_small: bool,
 ) -> bool:
-    """Whether few rows of a table, of which each has another key, can match those of a
-    MERGE, or the table has few, as has the MERGE (`is_small`). Of a file that is
-    written anew, all rows are joined."""
+    """Whether a MERGE joins few rows: few rows of the table, which are unique by
+    `keys`, can match, or the table is small and so is the batch (`is_small`). False for
+    copy-on-write, which joins all rows of the files that it rewrites."""
     if rewrites_files(table):
         return False
     if match_few(ranges, keys):
@@ -105,7 +105,8 @@ def joins_few(
 
 
 def has_few(table: JavaTable) -> bool:
-    """Whether all of a table is read in less time than code for it is made."""
+    """Whether all of a table can be read in less time than generating code for it
+    takes."""
     count, _ = measure(table)
     return count <= EVALUATED_ROWS
 
@@ -113,17 +114,19 @@ def has_few(table: JavaTable) -> bool:
 def bounds_of_write(
     table: JavaTable, ranges: tuple[KeyRange, ...]
 ) -> tuple[KeyRange, ...]:
-    """The bounds of a statement that changes rows: of files that it writes anew all
-    rows are joined, and would be compared with them."""
+    """The bounds for a statement that changes rows. Empty for copy-on-write if they
+    exclude too few files: all rows of the rewritten files are joined, and would have to
+    be compared with the bounds."""
     return () if rewrites_files(table) and not spare_files(table, ranges) else ranges
 
 
 def may_match(table: JavaTable, ranges: tuple[KeyRange, ...]) -> bool:
     """Whether a data file of the table, as it was loaded, may have a row within the
-    bounds, by its own statistics.
+    bounds, by the statistics of the file.
 
-    What was deleted of a file counts as there. Files are looked at until one may have
-    such a row, the newest first, in no more than `MANIFESTS`.
+    Deleted rows of a file count as existing. Files are looked at, the newest first,
+    until one may have such a row, in at most `MANIFESTS` manifests; a table with more
+    of them may match.
     """
     if table.currentSnapshot() is None:
         return False
@@ -134,8 +137,8 @@ def may_match(table: JavaTable, ranges: tuple[KeyRange, ...]) -> bool:
 
 
 def spare_files(table: JavaTable, ranges: tuple[KeyRange, ...]) -> bool:
-    """Whether half of the table's data files or more have no row within the bounds, by
-    their own statistics."""
+    """Whether at least half of the table's data files have no row within the bounds, by
+    their statistics."""
     if not _can_be_looked_at(table, ranges):
         return True
     with closing(_find_files(table, ranges)) as found:
@@ -158,8 +161,8 @@ def _can_be_looked_at(table: JavaTable, ranges: tuple[KeyRange, ...]) -> bool:
 
 
 def _find_files(table: JavaTable, ranges: tuple[KeyRange, ...]) -> Any:
-    """The data files that may have a row within the bounds, to be closed when they have
-    been looked at."""
+    """The data files that may have a row within the bounds, as an iterable that the
+    caller closes."""
     expressions, find = (
         java_class(f"org.apache.iceberg.{name}")
         for name in ("expressions.Expressions", "FindFiles")
@@ -185,11 +188,11 @@ def _find_files(table: JavaTable, ranges: tuple[KeyRange, ...]) -> Any:
 
 
 def _as_iceberg(end: Literal) -> int | str | None:
-    """What Iceberg takes for a value of its type; None where it might read it
-    otherwise."""
+    """A literal as a value that Iceberg accepts for its type; None if Iceberg might
+    read it as another value."""
     match end:
         case Instant(epoch_us):
-            # as Java's int it would be no time
+            # py4j would pass a small number as Java's int, which is no timestamp
             return epoch_us if abs(epoch_us) >= 2**31 else None
         case EpochDay(epoch_days):
             return epoch_days
@@ -224,11 +227,12 @@ def read_keys(
     keys: tuple[str, ...],
     margins_ms: Mapping[str, int] | None = None,
 ) -> tuple[KeyRange, ...] | None:
-    """The bounds of the batch's keys; None where it has no row.
+    """The bounds of the batch's keys, which hold for every key; None if the batch has
+    no row.
 
-    Each holds for every key, or an update would become a second row; a key whose type
-    has no literal is left unbounded. That of a time in `margins_ms` is wider by so much
-    on both sides.
+    A row outside of the bounds would be inserted a second time instead of updated, so a
+    key whose type has no literal is left unbounded. The bound of a time in `margins_ms`
+    is wider by that on both sides.
     """
     forms = {key: form for key in keys if (form := _form(_type_of(newest, key)))}
     values = [
@@ -236,8 +240,8 @@ def read_keys(
         for i, (key, form) in enumerate(forms.items())
     ]
     narrow = newest.select(*values)
-    # All that is asked of a small batch. A limit does not cut short the shuffle by key,
-    # nor what is watched before it.
+    # For a small batch, this is the only job. The limit stops neither the shuffle by
+    # key early, nor the counting before it.
     few = narrow.limit(FEW + 1).collect()
     if not few:
         return None
@@ -264,7 +268,7 @@ def _has_null(name: str) -> Column:
 
 
 def _wide_range(key: str, form: _Form, low: Any, high: Any, has_null: bool) -> KeyRange:
-    """The bound of a column whose keys are not listed."""
+    """The bound of a column whose keys are too many to be listed."""
     if low is None:
         return KeyRange(key, has_null=True)
     return KeyRange(
@@ -273,7 +277,7 @@ def _wide_range(key: str, form: _Form, low: Any, high: Any, has_null: bool) -> K
 
 
 def _listed_range(key: str, form: _Form, found: Sequence[Any]) -> KeyRange:
-    """The bound of a column of whose rows all values are here."""
+    """The bound of a column, given its values in all rows."""
     known = sorted({form.literal(value) for value in found if value is not None})
     if not known:
         return KeyRange(key, has_null=True)
@@ -281,8 +285,8 @@ def _listed_range(key: str, form: _Form, found: Sequence[Any]) -> KeyRange:
 
 
 def _key_range(key: str, known: list[Any]) -> KeyRange:
-    """The bound of a column whose keys are known, in their order: its ends alone where
-    there is a key at every other place between."""
+    """The bound of a column with these sorted keys: only its ends if at least every
+    other possible key between them is there."""
     low, high = known[0], known[-1]
     if _steps_between(low, high) < 2 * len(known):
         return KeyRange(key, low=low, high=high)
@@ -292,7 +296,7 @@ def _key_range(key: str, known: list[Any]) -> KeyRange:
 
 
 def _steps_between(low: Any, high: Any) -> float:
-    """How many keys there may be from one to another."""
+    """How many steps it is at most from one key to the other."""
     match low, high:
         case int(), int():
             return high - low
@@ -325,8 +329,8 @@ _DAY_MS = 86_400_000
 
 
 def _is_damaged(bound: KeyRange) -> bool:
-    """Whether a text may have lost bytes on its way here: a string of Spark's can hold
-    some that are no UTF-8."""
+    """Whether a text may have lost bytes on its way from Spark, whose strings can have
+    bytes that are not UTF-8."""
     return any(
         isinstance(value, str) and "\ufffd" in value
         for value in (*bound.values, bound.low, bound.high)
@@ -335,19 +339,20 @@ def _is_damaged(bound: KeyRange) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How the values of a type come out of Spark without loss, and what literal they
-    make."""
+    """How the values of a type are collected from Spark without loss, and turned into
+    literals."""
 
     collected: Callable[[Column], Column]
     literal: Callable[[Any], Any]
 
 
 def _form(kind: T.DataType) -> _Form | None:
-    """None for types whose order is not the same to Spark, to Iceberg's file statistics
-    and as literals.
+    """The form of a type; None for types that Spark, Iceberg's file statistics and
+    literals order differently.
 
-    A timestamp travels as a number: as a datetime it would be in the time zone of this
-    process. Texts of a collation are equal though they are written otherwise.
+    A timestamp is collected as a number: as a datetime it would be in the time zone of
+    this process. Texts with a collation can be equal though they are written
+    differently.
     """
     match kind:
         case T.StringType() if not kind.isUTF8BinaryCollation():

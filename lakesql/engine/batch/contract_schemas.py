@@ -1,5 +1,5 @@
 """Whether a stream's columns are in the schemas that its records name, and have types
-that columns hold."""
+that Spark's columns can have."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def check_contract(bindings: Sequence[StreamBinding]) -> None:
-    """Raise `RunError` (`avro-schema`, `protobuf-schema`) where a column is in none of
-    the schemas that are known, which are the subject's newest one and those that were
-    seen, or is of a type that no column holds."""
+    """Raise `RunError` (`avro-schema`, `protobuf-schema`) if a column is in none of the
+    known schemas, which are the subject's newest one and those that records have named,
+    or has a type that no column can have."""
     for binding in bindings:
         if binding.schemas is not None and not binding.has_changes:
             _check_columns(binding, binding.schemas, contract_columns(binding.stream))

@@ -1,4 +1,5 @@
-"""What a pass over a batch counts, while something else reads it."""
+"""What is counted of a batch's records and rows: while another statement reads them,
+without a pass of its own."""
 
 from __future__ import annotations
 
@@ -44,29 +45,32 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class BatchCounts:
-    """What one pass over a batch saw.
+    """What was counted while a batch was read.
 
-    `records` arrived; `bad` of them were rejected as they were read. Of the SELECT's
-    rows, `keyless` lack a key or what orders the rows of a key; the others are
-    `usable`. `event_us` is the newest event among the good records, in microseconds
-    since the epoch: a datetime would come in some time zone. `truncates` are the
-    changes of a feed that empty its table, `bad_truncates` those of them that were
-    rejected, `reads` the rows that a snapshot has read, `unplaced` those of them that
-    have no place in the log, `unsent` the changes that leave out values which the table
-    has, and `moves` the halves of changes of keys. `reshaped` are those that have other
-    columns than their stream, and `ignored` those that are no changes: messages, and
-    tombstones that delete nothing. `tombstones` have no value, and delete the row of
-    their key; `valueless` are those of a feed, which may follow a delete. Of the
-    SELECT's rows, `set_aside` fail an expectation that makes dead letters; `violations`
-    are those that fail each, in their order. `place` is the greatest place in a
-    database's log of a change, as numbers with commas between, `place_us` the time of
-    its record, and `first_us` that of the first one, in microseconds; of a model that
-    is ordered by it. `read_place` and `first_read_us` are the same of rows that a
-    snapshot has read where its place in the log is known. `tables` are the first and
-    the last name of the tables of a database whose changes they are, of a model that
-    must have one. `rescued` are the good records that have fields which their contract
-    does not know. `unknown_table` is one of the values of a route, where nobody knows a
-    table of it.
+    `records` arrived; `bad` of them were rejected by parsing. Of the SELECT's rows,
+    `set_aside` fail an expectation that makes dead letters; of the others, `keyless`
+    have NULL in a key or in `sequence_by`, and the rest are `usable`. `violations` has
+    how many rows fail each expectation, in the order of the expectations. `event_us` is
+    the newest event among the good records, in microseconds since the epoch: a datetime
+    would be in some time zone. `rescued` are the good records with fields that their
+    contract does not have.
+
+    Of a change feed, `truncates` are the changes that empty its table, `bad_truncates`
+    those of them that were rejected, `reads` the rows read by a snapshot of the
+    database, `unplaced` those of them without a position in the database's log,
+    `unsent` the changes that lack values which the table has, and `moves` the records
+    that belong to key changes. `reshaped` are the changes with other columns than their
+    stream, and `ignored` the records that are no changes: messages, and tombstones that
+    delete nothing. `tombstones` have no value, and delete the row of their key;
+    `valueless` are records of a feed without a value, which may follow a delete.
+    `unknown_table` is one of the routing values that no known table has.
+
+    Of a model that is ordered by the log, `place` is the greatest log position of a
+    change, as numbers with commas between, `place_us` the time of its record, and
+    `first_us` that of the first change's record, in microseconds; `read_place` and
+    `first_read_us` are the same for rows that a snapshot has read, if their position is
+    known. `tables` has the first and the last name of the database tables that the
+    changes are of, for a model that may read one only.
     """
 
     records: int
@@ -97,18 +101,18 @@ class BatchCounts:
 
     @property
     def rejected(self) -> int:
-        """How many are dead letters."""
+        """How many records and rows become dead letters."""
         return self.bad + self.keyless + self.set_aside
 
     @property
     def are_of_one_task(self) -> bool:
-        """Whether there are no more rows than one task takes."""
+        """Whether the rows are no more than one task takes."""
         return self.usable <= TASK_RECORDS
 
     @property
     def event_time(self) -> str:
-        """The newest event, as ISO 8601 in UTC; '' where there is none, or it is beyond
-        the years that ISO counts."""
+        """The newest event, as ISO 8601 in UTC; '' if there is none, or it is outside
+        of the years of ISO 8601."""
         try:
             return (
                 ""
@@ -121,15 +125,15 @@ class BatchCounts:
 
 @dataclass(frozen=True, slots=True)
 class ReplacedText:
-    """Values of the written rows whose text is not UTF-8; `in_keys` are of keys, and of
-    what orders a key's rows."""
+    """How many values of the written rows had text that is not UTF-8; `in_keys` are
+    those in keys and in `sequence_by`."""
 
     values: int = 0
     in_keys: int = 0
 
 
 class BatchCounters:
-    """Counts that the first action over the watched frames brings along, at no pass of
+    """Counts that come with the first action over the watched frames, without a pass of
     their own."""
 
     def __init__(self) -> None:
@@ -145,8 +149,8 @@ class BatchCounters:
     def stream(
         self, records: DataFrame, stream: Stream, select: Select, has_changes: bool
     ) -> DataFrame:
-        """Parsed records, watched; those that are changes by which rows are made
-        (`has_changes`) as such."""
+        """Parsed records, watched. `has_changes`: they are changes of a feed that rows
+        are made of, and are counted as such."""
         counted = _watch(
             self._records,
             records,
@@ -169,15 +173,14 @@ class BatchCounters:
         return counted
 
     def stateful_rows(self, rows: DataFrame) -> DataFrame:
-        """Rows of a stateful SELECT, watched: each is a record of the batch that
-        arrives here."""
+        """Rows of a stateful SELECT, watched: each counts as a record of the batch."""
         return _watch(self._records, rows, _stateful_counts())
 
     def rows(
         self, rows: DataFrame, not_null: tuple[str, ...], checks: tuple[Check, ...] = ()
     ) -> DataFrame:
-        """`rows`, watched for those in which one of the columns is NULL; with `checks`,
-        for those that fail them."""
+        """`rows`, watched for NULL in one of the `not_null` columns; with `checks`,
+        also for rows that fail them."""
         self._checks = checks or self._checks
         return _watch(
             self._rows,
@@ -186,28 +189,28 @@ class BatchCounters:
         )
 
     def checked(self, rows: DataFrame, checks: tuple[Check, ...]) -> DataFrame:
-        """The rows of a mirror, watched for those that fail `checks`: the last ones
-        that are, count."""
+        """The rows of a mirror, watched for those that fail `checks`. If called again,
+        only the last rows count."""
         self._checked, self._checks = [], checks
         return _watch(self._checked, rows, _violations(checks))
 
     def texts(
         self, rows: DataFrame, invalid: Sequence[Column], in_keys: Sequence[Column]
     ) -> DataFrame:
-        """`rows`, watched for values of which `invalid` says that they have text that
-        is not UTF-8."""
+        """`rows`, watched for values that have text which is not UTF-8, as the columns
+        `invalid` and `in_keys` tell."""
         counted = (_sum_of(invalid).alias("values"), _sum_of(in_keys).alias("in_keys"))
         return _watch(self._texts, rows, counted)
 
     def touched(self, rows: DataFrame) -> DataFrame:
-        """The rows of a mirror's batch, watched for those that it is to have: the last
-        ones that are, count."""
+        """The rows of a mirror's batch, watched for those that are not deletes. If
+        called again, only the last rows count."""
         self._touched = []
         return _watch(self._touched, rows, (count_of(~F.col(DELETE)).alias("kept"),))
 
     def count_older(self, written: int) -> int:
-        """How many rows of a mirror's batch were not among those `written`, as the
-        table has newer ones. Waits until a statement has written them."""
+        """How many rows of a mirror's batch were not among the `written` ones, because
+        the table has newer ones. Waits until a statement has written them."""
         return (
             max(0, sum(touched.read()["kept"] for touched in self._touched) - written)
             if self._touched
@@ -215,7 +218,7 @@ class BatchCounters:
         )
 
     def read(self) -> BatchCounts:
-        """The counts. Waits until a statement has read all that is watched."""
+        """The counts. Waits until a statement has read all watched frames."""
         seen = [watched.read() for watched in self._records]
         rows = [watched.read() for watched in self._rows]
         checked = [*rows, *(watched.read() for watched in self._checked)]
@@ -273,8 +276,8 @@ class BatchCounters:
         )
 
     def read_replaced(self) -> ReplacedText:
-        """What was replaced in the rows. Waits until a statement has written them,
-        which is after all other counts."""
+        """How many values had invalid text. Waits until a statement has written the
+        rows, which is after all other counts."""
         texts = [watched.read() for watched in self._texts]
         return ReplacedText(
             sum(row["values"] for row in texts), sum(row["in_keys"] for row in texts)
@@ -283,7 +286,8 @@ class BatchCounters:
 
 @dataclass(frozen=True, slots=True)
 class _Watched:
-    """A frame, what is counted of it, and the observation that brings the counts."""
+    """A frame, the columns that are counted of it, and the observation that brings the
+    counts."""
 
     frame: DataFrame
     counted: tuple[Column, ...]
@@ -292,24 +296,24 @@ class _Watched:
     def read(self) -> Mapping[str, Any]:
         try:
             return self.observation.get
-        # the optimizer saw that no row comes of the frame, and left it out of the plan
+        # the optimizer found the frame to be empty, and removed it from the plan
         except Py4JError:
             return self.frame.agg(*self.counted).collect()[0].asDict()
 
 
 def count_of(condition: Column) -> Column:
-    """How many rows the condition holds for. For `count_if` Spark would make a copy of
-    each row, with the condition."""
+    """The number of rows for which the condition holds. For `count_if` Spark would copy
+    each row together with the condition."""
     return F.count(F.when(condition, 1))
 
 
 def _sum_of(conditions: Sequence[Column]) -> Column:
-    """How often the conditions hold, all together."""
+    """The number of times that the conditions hold, summed over all of them."""
     return fold(add, map(count_of, conditions), F.count(F.lit(None)))
 
 
-# What is counted is the same in every batch, and each part of an expression is a
-# question to Java.
+# The counted columns are the same in every batch and are cached: each part of an
+# expression is a call to Java.
 
 
 @cache
@@ -367,14 +371,14 @@ def _record_counts(
 
 
 def count_rescued() -> tuple[Column, ...]:
-    """What is counted of parsed records of a stream that keeps the fields which its
-    contract does not know."""
+    """The counts over parsed records of a stream that keeps fields which its contract
+    does not have."""
     records, names = rescued_counts(F.when(F.col(REJECTED).isNull(), F.col(RESCUED)))
     return records.alias("rescued"), names.alias("rescued_fields")
 
 
 def rescued_of(stream: str, row: Mapping[str, Any]) -> Sequence[RescuedFields]:
-    """What `count_rescued` has counted of a stream; nothing where no record has such
+    """The result of `count_rescued` for a stream; empty if no record has such
     fields."""
     if not row["rescued"]:
         return ()
@@ -384,8 +388,8 @@ def rescued_of(stream: str, row: Mapping[str, Any]) -> Sequence[RescuedFields]:
 def count_rescued_in(
     streams: Iterable[tuple[Stream, DataFrame]],
 ) -> tuple[RescuedFields, ...]:
-    """What is counted of the parsed records of streams, which are read for it where one
-    keeps such fields."""
+    """The counts of such fields in the parsed records of several streams, which are
+    read for it if a stream keeps them."""
     rescuing = ((stream, parsed) for stream, parsed in streams if stream.rescues)
     rows = (
         (stream.name, parsed.agg(*count_rescued()).collect()[0].asDict())
@@ -395,8 +399,9 @@ def count_rescued_in(
 
 
 def _place_counts(is_good: Column) -> tuple[Column, ...]:
-    """The greatest place in the log of a change, the time of its record, and that of
-    the first record of a change."""
+    """The greatest log position of a change, the time of its record, and that of the
+    first change's record; and the greatest position and first time of rows that a
+    snapshot has read."""
     place, read_us = F.col(f"{CHANGE}.position"), F.unix_micros(f"{RAW}.timestamp")
     changed = F.when(is_good & ~F.expr(is_read(f"{CHANGE}.position")), place)
     is_placed = F.expr(
@@ -422,8 +427,8 @@ def _no_place() -> tuple[Column, ...]:
 
 
 def _table_names(is_change: Column) -> tuple[Column, ...]:
-    """The first and the last name of the tables whose changes these are: the same where
-    they are of one."""
+    """The first and the last name of the tables that the changes are of: the same name
+    if they are of one table."""
     table = F.when(is_change, F.col(SOURCE_TABLE))
     return F.min(table).alias("first_table"), F.max(table).alias("last_table")
 
@@ -501,8 +506,8 @@ def _watch(
 
 
 def _event_time(stream: Stream, select: Select, has_raw: bool) -> str:
-    """The time of an event, as SQL: the watermark's column, else the record's own time
-    where it is at hand."""
+    """The SQL for the time of an event: the watermark's column, otherwise the record's
+    own time if it is available."""
     if stream.watermark:
         return f"CAST({event_time(stream)} AS timestamp)"
     if "timestamp" in select.query.record_fields:

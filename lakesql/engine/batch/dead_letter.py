@@ -36,23 +36,23 @@ DeadLetters = list[DataFrame]
 detail`."""
 
 RECORD_COLUMNS = ("stream", "topic", "partition", "offset", "timestamp", "key", "value")
-"""What tells a record from another. A topic that was made anew has the offsets of the
-old one, and other records; a file's records have no offset, but the time of the
+"""The columns that identify a record. A topic that was created again has the offsets of
+the old one, and other records; a file's records have no offset, but the time of the
 file."""
 
 _FOUND = (*RECORD_COLUMNS, "reason", "detail")
 
 LETTERS_VIEW = "_lakesql_letters"
-"""The view of the letters that a statement writes, or looks for."""
+"""The view of the dead letters that a statement writes, or looks for."""
 
 
 def union_letters(letters: DeadLetters) -> DataFrame:
-    """DeadLetters of several origins as one frame."""
+    """Dead letters of several origins as one frame."""
     return reduce(DataFrame.unionByName, (frame.select(*_FOUND) for frame in letters))
 
 
 def rejected_records(parsed: DataFrame, binding: StreamBinding) -> DataFrame:
-    """The rejected ones of a stream's parsed records, as letters."""
+    """The dead letters for the rejected ones of a stream's parsed records."""
     rejected = parsed.where(F.col(REJECTED).isNotNull()).select(f"{REJECTED}.*")
     if binding.has_rows:
         finer = F.when(
@@ -80,12 +80,12 @@ def rejected_rows(
     bindings: tuple[StreamBinding, ...],
     failed: DataFrame | None = None,
 ) -> DeadLetters:
-    """The rows of the SELECT whose key or sequence is NULL, as letters, and those at
-    the places `failed`.
+    """The dead letters for the rows of the SELECT whose key or sequence is NULL, and
+    for those at the places `failed`.
 
-    The record behind a row is found by the row's position among `records`, the parsed
-    records of each stream; a record behind several such rows is one letter. A stateful
-    row has no one record behind it: the row itself is the value.
+    The record of a row is found by the row's position among `records`, the parsed
+    records of each stream; a record with several such rows is one dead letter. A
+    stateful row has no single record: the row itself is the value.
     """
     if failed is not None and not writing.not_null:
         return letters_at(failed.dropDuplicates(["place"]), records, bindings)
@@ -103,7 +103,7 @@ def rejected_rows(
 
 def failed_places(checked: DataFrame, checks: Sequence[Check]) -> DataFrame:
     """Where the records are whose rows fail an expectation that makes dead letters, and
-    which: `place, reason, detail`."""
+    which expectations: `place, reason, detail`."""
     names = ", ".join(map(text, names_of(checks, "dead_letter")))
     detail = F.expr(f"array_join(array_intersect({FAILED}, array({names})), ', ')")
     found = checked.where(is_dead(checks))
@@ -117,8 +117,8 @@ def failed_places(checked: DataFrame, checks: Sequence[Check]) -> DataFrame:
 def unknown_rows(
     rows: DataFrame, records: list[DataFrame], bindings: tuple[StreamBinding, ...]
 ) -> DeadLetters:
-    """The changes whose rows lack values that neither the batch nor the table has, as
-    letters, if there are any."""
+    """The dead letters for changes whose rows lack values that neither the batch nor
+    the table has; empty if there are none."""
     if rows.isEmpty():
         return []
     names = F.concat_ws(", ", F.filter(UNSENT, lambda name: name != ""))
@@ -138,8 +138,8 @@ def unknown_rows(
 def letters_at(
     places: DataFrame, records: list[DataFrame], bindings: tuple[StreamBinding, ...]
 ) -> DeadLetters:
-    """The records at these places (`place, reason, detail`) among the parsed records of
-    each stream, as letters."""
+    """The dead letters for the records at these places (`place, reason, detail`) among
+    the parsed records of each stream."""
     return [
         _raw_records(parsed, binding)
         .join(places, F.col(POSITION) == F.col("place"))
@@ -150,8 +150,8 @@ def letters_at(
 
 
 def _raw_records(parsed: DataFrame, binding: StreamBinding) -> DataFrame:
-    """The position and the raw fields of each parsed record; the value of one that
-    arrived as a row is made here."""
+    """The position and the raw fields of each parsed record; a record that arrived as a
+    row gets the row as JSON for its value."""
     raw = parsed.select(POSITION, f"{RAW}.*", _as_json(parsed).alias("row"))
     return raw.withColumn("value", F.col("row")) if binding.has_rows else raw
 
@@ -162,7 +162,8 @@ def _as_json(rows: DataFrame) -> Column:
 
 
 def _with_reason(rows: DataFrame, writing: Writing) -> DataFrame:
-    """The rows with the first of their columns that must not be NULL and is."""
+    """The rows with, as reason and detail, their first column that is NULL and must not
+    be; NULL for rows without such a column."""
     reason, detail = F.lit(None).cast("string"), F.lit(None).cast("string")
     for column in reversed(writing.not_null):
         is_null = F.col(identifier(column)).isNull()

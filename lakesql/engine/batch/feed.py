@@ -1,5 +1,5 @@
-"""The rows of a source that the changes of a batch leave: what the SELECT of a mirror
-is given."""
+"""Which rows the SELECT of a mirror is given: the source's rows as the changes of a
+batch leave them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ from lakesql.names import CHANGE, CHANGES_VIEW, NEWEST_VIEW, POSITION, RAW
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """What is in a batch of changes: a `truncate`, or None; and whether it `is_cut`.
+    """What is in a batch of changes: a `truncate`, or None; and whether it `is_cut`,
+    which means that it may have only part of a transaction that changes keys. Such
+    changes are the view `_lakesql_cut`.
 
-    It may have a part of a transaction that changes keys then, whose changes are the
-    view `_lakesql_cut`. `is_read`: its records have been read already, and counted.
+    `is_read`: its records have been read already, and counted.
     """
 
     truncate: Truncate | None = None
@@ -45,9 +46,9 @@ def give_rows(
     with_deleted: bool = True,
     are_few: bool = False,
 ) -> Feed:
-    """Make the view, under the stream's name, of what the SELECT is given: its good
-    records, or the rows that the changes of a feed leave, `with_deleted` rows where the
-    table keeps these. `are_few`: as in `BatchRows`.
+    """Make the view, under the stream's name, that the SELECT reads: of the good
+    records, or of the rows that the changes of a feed leave, `with_deleted` rows if the
+    table keeps them. `are_few`: as in `BatchRows`.
 
     Raises what `_open_feed` raises.
     """
@@ -67,7 +68,7 @@ def give_sample(
     session: SparkSession, select: Select, binding: StreamBinding, records: DataFrame
 ) -> None:
     """Make the view, under the stream's name, of a few records, without deleted rows:
-    as of a batch that nobody counts and that follows no other."""
+    like a batch that is not counted and follows no other."""
     give_rows(
         session,
         select,
@@ -90,16 +91,16 @@ def _open_feed(
     with_deleted: bool,
     are_few: bool,
 ) -> Feed:
-    """Make, of the changes of a feed, the view of the newest ones, whose rows are made
-    once, and what is left, `with_deleted` rows where the model marks them. `moves` has
-    what earlier batches remember.
+    """From the changes of a feed, make the view of the newest ones, whose rows are
+    computed once, and of the rows that they leave, `with_deleted` rows if the model
+    marks them. `moves` has what earlier batches remember.
 
-    Raises `RunError` (`truncate-refused`) where the model takes none, or where nobody
-    knows which rows of the table it removes: one of several topics has it, or it lacks
-    its place in the sequence.
+    Raises `RunError` (`truncate-refused`) if the model accepts no truncate, or if it is
+    unknown which rows of the table it removes: the feed has several topics, or the
+    truncate has no position in the sequence.
     """
     select = views.select
-    # all columns of its newest changes are kept
+    # the newest changes are kept with all their columns, so the raw record is dropped
     replace_view(changes.drop(RAW), CHANGES_VIEW)
     newest = counters.rows(session.sql(views.newest().query), ())
     newest = make_rows(newest, are_few=are_few)
@@ -139,7 +140,7 @@ def _open_feed(
 
 
 def _newest(session: SparkSession, views: FeedViews) -> DataFrame:
-    """The newest change of each key, of what the view of the changes is now."""
+    """The newest change of each key, from the current view of the changes."""
     return session.sql(views.newest().query).localCheckpoint()
 
 

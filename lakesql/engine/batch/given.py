@@ -1,5 +1,5 @@
-"""What a unit test gives and finds, on Spark: records as a topic has them, rows of
-tables, and the time."""
+"""What a unit test on Spark gives to a model and reads from it: records as a topic has
+them, rows of tables, and the time."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def _binary(value: str | None) -> str:
 def given_rows(
     session: SparkSession, table: TableName, rows: Sequence[str]
 ) -> DataFrame:
-    """Rows, each a JSON object of some of a table's columns, as those that have been
-    appended to it."""
+    """Rows, each a JSON object with some of a table's columns, as a stream of the table
+    reads appended rows."""
     found = _rows_of(session, table, rows)
     return as_rows(found, found.columns, text(str(table)))
 
@@ -74,9 +74,9 @@ def given_rows(
 def given_changes(
     session: SparkSession, table: TableName, changes: Sequence[str]
 ) -> DataFrame:
-    """Changes of a table's rows, each a JSON object: its `op`, the rows `now` and
-    `before`, the time of its commit in milliseconds, `at_ms`, and the `number` by which
-    it follows others."""
+    """Changes of a table's rows, each a JSON object with its `op`, the rows `now` and
+    `before`, the time of its commit in milliseconds, `at_ms`, and the `number` that
+    orders it after others."""
     row = _row_type(session, table)
     schema = (
         T.StructType()
@@ -97,19 +97,19 @@ def insert_rows(session: SparkSession, table: TableName, rows: Sequence[str]) ->
 
 
 def exchange_rows(session: SparkSession, table: TableName, rows: Sequence[str]) -> None:
-    """Put rows, each a JSON object of the table's columns, in the place of all that it
-    has, in one commit."""
+    """Replace all rows of a table with these, each a JSON object of its columns, in one
+    commit."""
     _rows_of(session, table, rows).writeTo(table_name(table)).overwrite(F.lit(True))
 
 
 def drop_table(session: SparkSession, table: TableName) -> None:
-    """Drop a table, if there is one."""
+    """Drop a table, if it exists."""
     session.sql(f"DROP TABLE IF EXISTS {table_name(table)}")
 
 
 def read_value(session: SparkSession, json: str, kind: str) -> Any:
-    """The value of a type that a JSON text is, as `stored_rows` has it. Raises Spark's
-    error where it is none."""
+    """The value of this type that a JSON text denotes, in the form of `stored_rows`.
+    Raises Spark's error if it denotes none."""
     frame = _read_json(
         session,
         [f'{{"v":{json}}}'],
@@ -137,18 +137,18 @@ def stored_rows(session: SparkSession, table: TableName) -> list[dict[str, Any]]
 
 
 def stop_clock(session: SparkSession, now: datetime) -> None:
-    """Let the functions of `STOPPED` be of this time, in UTC, in all statements of the
-    session.
+    """Make the functions of `STOPPED` return this time, in UTC, in all statements of
+    the session.
 
-    Each is a literal from then on. (A temporary function of SQL would be refused in
-    DELETE and MERGE.) Written without brackets, they are no functions to Spark, and go
-    on.
+    Each is a literal from then on. (A temporary SQL function would be refused in DELETE
+    and MERGE.) Written without parentheses, they are not functions to Spark, and keep
+    the real time.
     """
     state = session._jsparkSession.sessionState()
     registry, parser = state.functionRegistry(), state.sqlParser()
     identifier_of = java_class("org.apache.spark.sql.catalyst.FunctionIdentifier")
-    # A map is a function: an empty one with a default value gives that for whatever it
-    # is applied to.
+    # A Scala map is a function: an empty one with a default value returns it for any
+    # argument.
     nothing = getattr(java_class("scala.collection.immutable.Map$"), "MODULE$").empty()
     moment = now.isoformat(sep=" ")
     values = {
@@ -171,7 +171,7 @@ STOPPED = {
     "current_date": "DATE",
     "curdate": "DATE",
 }
-"""The functions that read the clock and nothing else, and their types."""
+"""The functions that only read the clock, and their types."""
 
 
 def _rows_of(session: SparkSession, table: TableName, rows: Sequence[str]) -> DataFrame:
@@ -179,7 +179,7 @@ def _rows_of(session: SparkSession, table: TableName, rows: Sequence[str]) -> Da
 
 
 def _row_type(session: SparkSession, table: TableName) -> T.StructType:
-    """The columns of a table, each of which may be NULL."""
+    """The columns of a table, all of them nullable."""
     fields = session.table(table_name(table)).schema.fields
     return T.StructType([T.StructField(it.name, it.dataType) for it in fields])
 
@@ -196,10 +196,10 @@ def _read_json(
 def _local_rows(
     session: SparkSession, names: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> DataFrame:
-    """Rows of values that are written as SQL, which the driver holds: to look at them
-    takes no job.
+    """Rows of values that are written as SQL, held by the driver: reading them takes no
+    job.
 
-    After them stands a row of NULLs, which is left out: any column may be NULL then,
+    A row of NULLs is added and then left out, so that every column is nullable,
     whatever the rows have.
     """
     values = ", ".join(f"({', '.join(row)})" for row in [*rows, ["NULL"] * len(names)])

@@ -1,5 +1,5 @@
-"""The schemas that the records of streams name: fetched of their registry, and kept
-beside the checkpoints, so that the next run has them."""
+"""How the registry schemas of streams are fetched, and kept beside the checkpoints for
+later runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Bindings = tuple[StreamBinding, ...]
 
 
 def with_kept(session: SparkSession, bindings: Bindings) -> Bindings:
-    """The streams with the schemas that earlier runs have fetched."""
+    """The bindings with the schemas that earlier runs have fetched."""
     return tuple(_with_kept(session, binding) for binding in bindings)
 
 
@@ -46,7 +46,7 @@ def _read_kept(
 def _with_each(
     binding: StreamBinding, change: Callable[[StreamSchemas], StreamSchemas]
 ) -> StreamBinding:
-    """The stream with what `change` makes of the schemas of its values, and of those of
+    """The binding with `change` applied to the schemas of its values, and to those of
     its keys."""
     of_values, of_keys = binding.schemas, binding.key_schemas
     return replace(
@@ -59,12 +59,11 @@ def _with_each(
 def follow_kept(
     session: SparkSession, binding: StreamBinding, *, asks: bool = False
 ) -> Followed:
-    """The columns of a stream whose contract is pulled, by the schemas that earlier
-    runs have fetched.
+    """The columns of a stream with a pulled contract, by the schemas that earlier runs
+    have fetched.
 
-    The registry is asked where these do not say which of them are newer than the
-    contract, or if it is wanted (`asks`). Raises what `fetch_versions` and
-    `follow_schemas` raise.
+    The registry is asked if these do not tell which of them are newer than the
+    contract, or if `asks`. Raises what `fetch_versions` and `follow_schemas` raise.
     """
     binding = _with_kept(session, binding)
     stream, schemas = binding.stream, binding.schemas
@@ -84,8 +83,8 @@ def follow_kept(
 
 
 def _fetch_versions(binding: StreamBinding) -> tuple[Registered, ...]:
-    """The versions of a stream's subject from that of its pulled contract; none where
-    it has no such contract."""
+    """The versions of a stream's subject from that of its pulled contract on; none if
+    it has no pulled contract."""
     registry, pulled = binding.registry, binding.stream.pulled
     if registry is None or pulled is None:
         return ()
@@ -109,7 +108,7 @@ def _keep(
 
 
 def with_schemas(arrived: DataFrame, bindings: Bindings) -> Bindings:
-    """The streams with the schemas of all ids that a batch of raw records has."""
+    """The bindings with the schemas of all ids in a batch of raw records."""
     found = []
     for index, binding in enumerate(bindings):
         if binding.registry is not None:

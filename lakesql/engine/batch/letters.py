@@ -1,10 +1,9 @@
-"""Dead letters that are read again: which are there, which one replay has taken, and
-which are done.
+"""Which dead letters a replay reads again, which it has taken, and which are done.
 
-A replay takes letters by its id (`replay`), writes their rows with that id in the
-ledger, and then says that they are done (`replayed_at`). A crash after any of the three
-leaves the id to be found: in the table's ledger, if the rows are written, or on letters
-alone, if they are not.
+A replay marks dead letters with its id (`replay`), publishes their rows with that id in
+the ledger, and then marks the dead letters as done (`replayed_at`). After a crash
+between these steps the id is found: in the table's ledger, if the rows are published,
+or only on dead letters, if they are not.
 """
 
 from __future__ import annotations
@@ -46,15 +45,15 @@ def read_letters(
     bindings: Sequence[StreamBinding],
     written: str | None = None,
 ) -> DataFrame:
-    """The letters of these streams that are not done, each record once; without those
-    of the replay `written`.
+    """The dead letters of these streams that are not done, each record once; without
+    those of the replay `written`.
 
-    They are made once and for good: where lines of a file are told apart by their
-    number, it is the one in this frame.
+    They are read once and kept: lines of a file are identified by their number in this
+    frame.
     """
     names = [binding.stream.name for binding in bindings]
     found = _open_letters(session, table).where(F.col("stream").isin(names))
-    # a file, of which no record is here
+    # such a dead letter is a file, and has no record
     found = found.where(F.col("reason") != FILE_UNREADABLE)
     if written is not None:
         found = found.where(~F.col("replay").eqNullSafe(F.lit(written)))
@@ -64,8 +63,8 @@ def read_letters(
 
 
 def _open_letters(session: SparkSession, table: TableName) -> DataFrame:
-    """The letters that are not done. Older versions of lakesql have made the table
-    without saying so."""
+    """The dead letters that are not done. A table made by an older version of lakesql
+    lacks the columns about replays."""
     letters = session.table(table_name(table))
     missing = {
         name: F.lit(None).cast("string")
@@ -76,8 +75,8 @@ def _open_letters(session: SparkSession, table: TableName) -> DataFrame:
 
 
 def raw_letters(letters: DataFrame, binding: StreamBinding) -> DataFrame:
-    """The letters of a stream in the shape of raw records. They have no headers any
-    more."""
+    """The dead letters of a stream in the shape of raw records. Their headers are not
+    kept."""
     headers = (
         F.lit(None).cast("array<struct<key:string,value:binary>>").alias("headers")
     )
@@ -88,7 +87,8 @@ def raw_letters(letters: DataFrame, binding: StreamBinding) -> DataFrame:
 
 
 def find_unfinished(session: SparkSession, table: TableName) -> str | None:
-    """The id of a replay that has taken letters and has not said that they are done."""
+    """The id of a replay that has taken dead letters and has not marked them as done;
+    None if there is none."""
     found = (
         _open_letters(session, table)
         .where("replay IS NOT NULL")
@@ -106,8 +106,8 @@ def take_letters(
     failing: DeadLetters,
     replay: str,
 ) -> None:
-    """Say of each letter whether this replay does it, in one commit: all but those that
-    are `failing` still."""
+    """Mark, in one commit, the dead letters as taken by this replay, and those that are
+    still `failing` as not taken."""
     taken = letters.select(*RECORD_COLUMNS).distinct()
     if failing:
         still = union_letters(failing).select(
@@ -122,7 +122,7 @@ def take_letters(
     else:
         taken = taken.withColumn("fails", F.lit(None).cast("boolean"))
     taken = taken.withColumn("replay", F.when(F.col("fails").isNull(), F.lit(replay)))
-    # made once: a MERGE may read its source twice
+    # computed once, as a MERGE may read its source twice
     taken = taken.drop("fails").localCheckpoint()
     if all(
         frame.where(F.col("replay").isNotNull()).isEmpty() for frame in (letters, taken)
@@ -139,7 +139,8 @@ def take_letters(
 
 
 def finish_letters(session: SparkSession, table: TableName, replay: str) -> int:
-    """Say that what the replay has taken is done; how many letters that are."""
+    """Mark the dead letters that the replay has taken as done. Returns how many there
+    are."""
     taken = count_taken(session, table, replay)
     if taken:
         session.sql(_FINISH.format(table=table_name(table), replay=text(replay)))
@@ -147,6 +148,5 @@ def finish_letters(session: SparkSession, table: TableName, replay: str) -> int:
 
 
 def count_taken(session: SparkSession, table: TableName, replay: str) -> int:
-    """How many letters the replay has taken, of which nothing says that they are
-    done."""
+    """How many dead letters the replay has taken that are not marked as done."""
     return _open_letters(session, table).where(F.col("replay") == replay).count()

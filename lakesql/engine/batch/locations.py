@@ -1,5 +1,4 @@
-"""Where the tables that a query reads have their files: asked once for as long as it
-runs."""
+"""Where the tables that a query reads have their files: looked up once per query."""
 
 from __future__ import annotations
 
@@ -13,12 +12,12 @@ from lakesql.model.table_name import TableName
 
 @dataclass(slots=True)
 class Locations:
-    """The places of the tables that were asked for."""
+    """The known locations of tables."""
 
     known: dict[TableName, str] = field(default_factory=dict)
 
     def find(self, session: SparkSession, table: TableName) -> str:
-        """Where the files of a table are."""
+        """The location of a table, looked up if it is not known."""
         if table not in self.known:
             self.known[table] = str(load_table(session, table).location())
         return self.known[table]

@@ -1,5 +1,5 @@
-"""Which records without a value delete a row, of a change feed in which each delete may
-have one behind it."""
+"""Which records without a value delete a row, in a change feed in which each delete may
+be followed by a tombstone."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ def with_lone_tombstones(
     changes: DataFrame,
     valueless: int,
 ) -> tuple[DataFrame, int]:
-    """The changes of a batch that has so many tombstones, without those that follow a
-    delete; how many these are.
+    """The changes of a batch that has `valueless` tombstones, without those that only
+    follow a delete; and how many these are.
 
-    Where the batch of a partition begins with one, the topic is asked what stands
-    before it. In a history that places in the log order, the others get places.
+    If the records of a partition begin with a tombstone, the record before it is read
+    from the topic. In a history that is ordered by log positions, the remaining
+    tombstones get positions.
     """
     view, select = views.lone_tombstones(), views.select
     if view is None:

@@ -1,6 +1,6 @@
-"""What batches of a model remember for those after them: deleted keys, so that an older
-row of one does not bring it back; and changes of keys that a batch of a mirror has cut,
-until the other part of their transactions is read."""
+"""What a model's batches remember for later ones: deleted keys, so that an older row
+does not bring one back; and key changes of a mirror's transactions that end in a later
+batch."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from lakesql.names import CHANGES_VIEW, CUT_VIEW, MOVED_VIEW, PAIR, RAW, Memory
 
 
 class Tombstones:
-    """Writes the tombstones of one model's batches, and once a day removes those whose
-    time is over."""
+    """Writes the tombstones of one model's batches, and once a day removes the expired
+    ones."""
 
     def __init__(self) -> None:
         self._forgetting = Forgetting()
 
     def remember(self, session: SparkSession, select: Select, step: Remember) -> int:
-        """Insert those of a batch, and say how many they are. Done twice, they are
-        there twice and say the same."""
+        """Insert the tombstones of a batch, and return how many they are. Inserting
+        them twice is harmless."""
         session.sql(step.text)
         table = snapshots.load_table(session, select.model.table.tombstones)
         inserted = next(snapshots.read_history(table), None)
@@ -42,8 +42,8 @@ class Tombstones:
 
 
 class Forgetting:
-    """When the rows of one memory whose time is over were removed last, as far as this
-    process knows."""
+    """Remembers on which day expired rows of one memory were last removed by this
+    process."""
 
     def __init__(self) -> None:
         self._done_on: date | None = None
@@ -51,8 +51,8 @@ class Forgetting:
     def once_a_day(
         self, session: SparkSession, select: Select, kind: Memory, forget: str
     ) -> None:
-        """Remove them by this statement, if that was not done today; after its first
-        commit nothing is old."""
+        """Run the statement that removes expired rows, if this was not done today. A
+        table with a single commit has none."""
         today = datetime.now(UTC).date()
         if today == self._done_on:
             return
@@ -65,21 +65,22 @@ class Forgetting:
 
 @dataclass(frozen=True, slots=True)
 class KeysOfBatch:
-    """What changes of keys are to a batch: nothing, or what tells its rows apart.
-    `is_cut`: it may have a part of a transaction only, and the view `_lakesql_cut` has
-    what later batches need."""
+    """How key changes affect a batch: `moves` is None if they do not. `is_cut`: it may
+    have only part of a transaction, and the view `_lakesql_cut` has what later batches
+    need."""
 
     moves: KeyChanges | None = None
     is_cut: bool = False
 
     @property
     def are_told_apart(self) -> bool:
-        """Whether the view of the changes was made anew."""
+        """Whether the view of the changes was replaced by one without rows that had a
+        key only within a transaction."""
         return self.moves is not None
 
     def move_values(self, session: SparkSession, newest: DataFrame) -> DataFrame:
-        """The newest changes, whose view is made anew, with the values that stand under
-        former keys."""
+        """The newest changes, with the values that must be read under former keys
+        filled in; their view is replaced."""
         moved_on = self.moves.moved_on() if self.moves else None
         if moved_on is None:
             return newest
@@ -89,8 +90,8 @@ class KeysOfBatch:
 
 
 def make_stand_in(session: SparkSession, view: MakeView) -> DataFrame:
-    """Make the rows of a view, once, which are read in the place of those of another
-    one from now on."""
+    """The rows of a view, computed once; later statements read them instead of the view
+    that it stands for."""
     rows = session.sql(view.query).localCheckpoint()
     replace_view(rows, view.name)
     replace_view(rows, view.stands_for)
@@ -98,10 +99,10 @@ def make_stand_in(session: SparkSession, view: MakeView) -> DataFrame:
 
 
 class Moves:
-    """What one model's batches remember of changes of keys.
+    """What one model's batches remember of key changes.
 
-    `is_open`: the next batch may go on with a transaction of which there is something,
-    also where it changes no key.
+    `is_open`: the next batch may continue a transaction of which something is
+    remembered, even if it changes no key itself.
     """
 
     def __init__(self) -> None:
@@ -118,11 +119,11 @@ class Moves:
         changes: DataFrame,
         has_moves: bool,
     ) -> KeysOfBatch:
-        """Make the view of the `changes` of a batch without those of rows that have
-        lost a key again.
+        """Replace the view of the batch's `changes` by one without those of rows that
+        got a key and lost it again within one transaction.
 
-        It stays as it is where the batch changes no key (`has_moves`) and goes on with
-        no transaction that does.
+        It stays as it is if the batch has no key change (`has_moves`) and continues no
+        transaction that has one.
         """
         moves = views.key_changes
         if moves is None or not self._recall(session, views.select, has_moves):
@@ -136,8 +137,8 @@ class Moves:
         return KeysOfBatch(moves, is_cut)
 
     def _recall(self, session: SparkSession, select: Select, has_moves: bool) -> bool:
-        """Make the view `_lakesql_moved` of what is remembered, if a batch that
-        `has_moves`, or not, may need it."""
+        """Make the view `_lakesql_moved` of what is remembered. Returns whether this
+        batch, which may have key changes (`has_moves`), needs it."""
         if self.is_open is None:  # what the batches before this process have left
             self.is_open = self._exists(session, select)
         if not (has_moves or self.is_open):
@@ -165,8 +166,7 @@ class Moves:
         step: RememberMoves,
         bounds: tuple[KeyRange, ...],
     ) -> None:
-        """Insert those of a batch. Done twice, they are there twice and say the
-        same."""
+        """Insert the key changes of a batch. Inserting them twice is harmless."""
         if not self._is_made:
             table.make_moves()
             self._is_made = self._is_there = True

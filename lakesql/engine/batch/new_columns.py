@@ -1,5 +1,5 @@
-"""Change feeds whose changes have other columns than their stream: what to do with the
-batch."""
+"""What happens to a batch of a change feed whose changes have other columns than their
+stream."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakesql.stream.feed_schema import merge_fields, parse_field
 from lakesql.stream.stream import Stream
 
 Follow = Callable[[str, tuple[str, ...]], None]
-"""Takes the schema fields of a stream, by its name, that it has from now on."""
+"""Called with a stream's name and the schema fields that it has from now on."""
 
 
 def check_schemas(
@@ -27,15 +27,15 @@ def check_schemas(
     follow: Follow,
     emit: Emit,
 ) -> None:
-    """Raise where parsed records of feeds have columns, or types, that the batch cannot
+    """Raise if parsed records of feeds have columns, or types, that the batch cannot
     have been written with.
 
-    `feed-changed`, transient once `follow` knows the columns of an open stream: the
-    model is compiled again, its table altered, and the batch written again, with all
-    that is in it. Not so where the model says `fail`, or where no column can hold what
-    came before and what comes now. With `ignore` other columns do not land, and what
-    does not fit is a dead letter. Where changes lack columns that their stream has,
-    that is told.
+    The condition is `feed-changed`. It is transient once `follow` knows the columns of
+    an open stream: the model is compiled again, its table altered, and the batch
+    written again with all of its values. It is not transient with
+    on_schema_change='fail', or if no column can hold both the former values and the new
+    ones. With 'ignore' other columns are not written, and values that do not fit become
+    dead letters. Changes that lack columns of their stream are reported by an event.
     """
     for stream, records in streams:
         changes = _differing(records)
@@ -49,7 +49,8 @@ def check_schemas(
 
 @dataclass(frozen=True, slots=True)
 class _Differing:
-    """How many changes differ from their stream in one way: as `NEW_FIELDS` says."""
+    """How many changes differ from their stream in one way, which fields they have and
+    which are gone, as in `NEW_FIELDS`."""
 
     fields: tuple[str, ...]
     gone: tuple[str, ...]
@@ -78,7 +79,7 @@ def _check_declared(
         _names(each.gone for each in changes),
         _names(each.fields for each in changes),
     )
-    # the connector's own
+    # names with two underscores are the connector's own
     undeclared = tuple(name for name in beside if not name.startswith("__"))
     count = sum(each.count for each in changes)
     told = ColumnsAbsent(model.name, stream.name, batch, count, absent, undeclared)
@@ -113,7 +114,7 @@ def _check_open(
         map(parse_field, _names(each.fields for each in changes)),
     )
     gone = _names(each.gone for each in changes)
-    # written in another way, or a column is not written
+    # the same columns: only their notation differs, or changes lack some of them
     if merged.columns == stream.columns and not merged.clashing:
         count = sum(each.count for each in changes if each.gone)
         if gone:

@@ -1,5 +1,5 @@
-"""The schemas that a batch's records name by their ids, as a query knows them: looked
-up where one is new, and the batch is begun anew."""
+"""Which registry schemas a query knows, by the ids in its records: a new id is looked
+up, and its batch is begun again."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 ASKED_AGAIN_S = 60.0
-"""How long an id that the registry does not have is not asked for again: a schema may
-be registered after all."""
+"""After how many seconds an id that the registry did not have is asked for again: the
+schema may have been registered meanwhile."""
 
 
 class KnownSchemas:
-    """What a query knows of its streams' schemas. A query whose streams have no
-    registry is never asked for any."""
+    """The schemas that a query knows for its streams. For a query whose streams have no
+    registry it does nothing."""
 
     def __init__(self) -> None:
         self._bindings: Bindings | None = None
@@ -40,13 +40,12 @@ class KnownSchemas:
         self._asked_at = 0.0
 
     def write(self, sink: Sink, arrived: DataFrame, write: Callable[[Sink], R]) -> R:
-        """What `write` does with a batch, over a sink that knows the schemas which its
-        records name.
+        """The result of `write` for a batch, called with a sink that knows the schemas
+        of the batch's records.
 
-        A batch is written as if none were new, which costs nothing. A record with an id
-        that nobody has looked up fails the first of its tasks that reads it, before
-        anything was written: then the ids of the batch are looked up, and it is begun
-        anew.
+        A batch is written as if no schema were new, which costs nothing. A record with
+        an unknown id fails the first task that reads it, before anything was written:
+        then the ids of the batch are looked up, and it is begun again.
         """
         if not any(binding.registry for binding in sink.bindings):
             return write(sink)
@@ -73,8 +72,8 @@ class KnownSchemas:
                 check_contract(self._bindings)
 
     def _over(self, sink: Sink) -> Sink:
-        """The sink with what is known: the same one for as long as nothing is new, as
-        it keeps how it parses."""
+        """The sink with the known schemas. It is the same object until a schema is new,
+        because it caches its parsing."""
         if (
             self._made is None
             or self._made[0] is not sink
@@ -85,8 +84,8 @@ class KnownSchemas:
         return self._made[1]
 
     def _tell_left_behind(self, sink: Sink) -> None:
-        """Say which fields of newer schemas a query does not follow: another one may
-        have fetched these."""
+        """Report which fields of newer schemas are not read although these schemas are
+        known: another query may have fetched them."""
         for binding in self._bindings or ():
             if binding.stream.pulled is None or binding.schemas is None:
                 continue
@@ -118,9 +117,9 @@ class KnownSchemas:
 
 
 def check_followed(model: Model, bindings: Sequence[StreamBinding]) -> None:
-    """Raise `TransientError` (`contract-behind`) where a schema that is known now is
-    newer than a pulled contract, and has other columns: the model is compiled again
-    with these, its table altered, and the batch written again, with all that is in it.
+    """Raise `TransientError` (`contract-behind`) if a known schema is newer than a
+    pulled contract and has other columns: then the model is compiled again with these
+    columns, its table altered, and the batch written again with all of its values.
     Raises what `follow_schemas` raises. With on_schema_change='ignore' the contract
     stays as it is."""
     if model.config.on_schema_change == "ignore":
@@ -144,8 +143,8 @@ def check_followed(model: Model, bindings: Sequence[StreamBinding]) -> None:
 
 
 def preview_schemas(arrived: DataFrame, bindings: Bindings) -> Bindings:
-    """The streams with the schemas of all ids that raw records have, where the records
-    are only shown."""
+    """The bindings with the schemas of all ids in the raw records, for records that are
+    only shown."""
     if not any(binding.registry for binding in bindings):
         return bindings
     found = with_schemas(arrived, with_kept(arrived.sparkSession, bindings))
@@ -158,8 +157,8 @@ def _knows_nothing(binding: StreamBinding) -> bool:
 
 
 def _unread_fields(binding: StreamBinding, schemas: StreamSchemas) -> Iterator[str]:
-    """What is to be said of a subject's newest schema: which of its fields are no
-    columns of the contract."""
+    """Messages about fields of a subject's newest schema that are no columns of the
+    contract."""
     newest = next((each for each in schemas.known if each.id == schemas.newest), None)
     if newest is None or binding.has_changes:
         return

@@ -1,5 +1,5 @@
-"""Whether records of JSON spell a column in other capitals, where the column is NULL
-for it: looked at once a run."""
+"""Whether JSON records spell a column with other capitals, so that the column is NULL:
+checked once per run."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from lakesql.events import Emit, SpelledOtherwise
 from lakesql.stream.stream import Column
 
 SAMPLE = 50
-"""So many of the first records of a run are looked at."""
+"""How many of the first records of a run are checked."""
 
 LONGEST = 1 << 20
-"""Longer records are not looked at."""
+"""Records with more bytes are not checked."""
 
 
 class Capitals:
-    """What a query has looked at: the first batch with records, of each of its
+    """What a query has checked: the first batch with records, of each of its
     streams."""
 
     def __init__(self) -> None:
@@ -30,8 +30,8 @@ class Capitals:
     def tell(
         self, model: str, raws: Iterable[tuple[StreamBinding, DataFrame]], emit: Emit
     ) -> None:
-        """Tell of the columns that records of a batch spell in other capitals. `raws`
-        are those of each stream."""
+        """Report the columns that records of a batch spell with other capitals. `raws`
+        are the raw records of each stream."""
         for binding, raw in raws:
             stream = binding.stream
             columns = [column for column in stream.columns if not column.required]
@@ -47,8 +47,8 @@ class Capitals:
 def find_spelled(
     columns: Sequence[Column], texts: Iterable[str | None]
 ) -> tuple[tuple[str, str], ...]:
-    """The columns that none of these records has, each with how they spell it in other
-    capitals."""
+    """The columns that none of these records has, each with a spelling in other
+    capitals that they have."""
     names = {name for text in texts for name in _names_in(text)}
     in_capitals: dict[str, str] = {}
     for name in sorted(names):
@@ -64,8 +64,8 @@ def find_spelled(
 
 
 def _is_plain(binding: StreamBinding) -> bool:
-    """Whether its records are JSON, and no events of a change feed, of which each says
-    what it lacks."""
+    """Whether the records are JSON without a schema, and no changes of a feed, which
+    list the columns that they lack."""
     is_json = (
         binding.stream.record_format.is_document
         and not binding.has_changes

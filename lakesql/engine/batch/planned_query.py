@@ -1,8 +1,9 @@
-"""A query whose batches lakesql plans itself, over a source that Spark does not stream.
+"""How a query runs whose batches lakesql plans itself, over a source that Spark does
+not stream.
 
-It keeps the checkpoint that Spark would: `offsets/N` before a batch is written,
-`commits/N` once it is. So whatever continues, compares, seeds or rewinds a checkpoint
-knows no other kind, and a batch that was planned is the same when it is taken again.
+It keeps a checkpoint like Spark's: `offsets/N` is written before a batch, `commits/N`
+after it. So everything that continues, compares, seeds or rewinds a checkpoint works
+for it too, and a planned batch is the same when it is tried again.
 """
 
 from __future__ import annotations
@@ -26,20 +27,20 @@ from lakesql.source.stream_state import Position
 _log = logging.getLogger(__name__)
 
 BATCHES_KEPT = 100
-"""So many batches a checkpoint keeps the files of, as Spark does
+"""For how many batches a checkpoint keeps files, as in Spark
 (`spark.sql.streaming.minBatchesToRetain`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedProgress:
-    """What a query says of its last batch, in the form in which Spark says it."""
+    """The progress report of a query's last batch, in the form of Spark's."""
 
     json: str
 
 
 class PlannedQuery:
-    """The query, as far as `ModelQuery` asks a `StreamingQuery` of Spark's for it; it
-    runs in a thread of its own."""
+    """A query with as much of Spark's `StreamingQuery` as `ModelQuery` uses; it runs in
+    a thread of its own."""
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class PlannedQuery:
         )
 
     def start(self) -> PlannedQuery:
-        """Begin with what is to be read next."""
+        """Start with the batch that is to be read next."""
         self._thread.start()
         return self
 
@@ -77,8 +78,8 @@ class PlannedQuery:
 
     @property
     def lastProgress(self) -> PlannedProgress | None:  # noqa: N802  Spark's name
-        """What it has said of its last batch; while it waits for others, what it would
-        say now."""
+        """The report of its last batch; while it waits for other models, a report of
+        now."""
         return self._report(0) if self._batches.is_idle() else self._last
 
     @property
@@ -91,7 +92,7 @@ class PlannedQuery:
         return self._failure
 
     def stop(self) -> None:
-        """Begin no batch any more."""
+        """Begin no further batch."""
         self._stopping.set()
         self._batches.interrupt()
 

@@ -1,5 +1,5 @@
-"""The steps of a batch before its write: views, what is remembered, and the keys that
-bound the write."""
+"""What a batch does before its write: it makes views, remembers keys for later batches,
+and reads the keys that bound the write."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ class PreparedWrite:
     """The statement that writes the rows, and Spark's `settings` for it. It may be run
     again.
 
-    `remembered` are the rows that the batch has put into the tombstones, `unknown`
-    those of which a value is nowhere to be found. `is_of_table`: what is written is
-    made of the table's rows too, or of there being none, and is made anew where these
-    have changed. `only_adds` and `compares` are as in `Write`.
+    `remembered` is how many rows the batch has put into the tombstones, `unknown` are
+    the rows with a missing value that is nowhere to be found. `is_of_table`: what is
+    written depends on the table's rows, or on their absence, and must be prepared again
+    if these have changed. `only_adds` and `compares` are those of `Write`.
     """
 
     statement: str
@@ -78,7 +78,8 @@ class PreparedWrite:
 def prepare_write(
     sink: Sink, table: snapshots.JavaTable, rows: BatchRows, stack: ExitStack
 ) -> PreparedWrite | None:
-    """Take the steps before the write. None where there is no row to write."""
+    """Take the steps before the write, and return it; None if there is no row to
+    write."""
     write = rows.steps[-1]
     assert isinstance(write, Write), "the last step of a batch is its write"
     session = rows.frame.sparkSession
@@ -93,11 +94,11 @@ def prepare_write(
 
 
 class _Preparation:
-    """What the steps of a batch have come to so far.
+    """The state of a batch between its steps.
 
-    `frames` are the views that are there. `bounds` are those of the batch's keys, where
-    they were read (`is_bounded`); with none of them, all of the table is looked at.
-    `is_counted`: the rows have been made. `is_empty`: there is none.
+    `frames` are the views that exist. `bounds` are those of the batch's keys, if they
+    were read (`is_bounded`); without any, all of the table is read. `is_counted`: the
+    rows have been computed. `is_empty`: there are none.
     """
 
     def __init__(
@@ -184,8 +185,7 @@ class _Preparation:
         )
 
     def _settings(self, inserts: bool) -> dict[str, str]:
-        """Spark's settings for the write. It `inserts` where the table has none of its
-        keys."""
+        """Spark's settings for the write. `inserts`: the table has none of its keys."""
         is_changing = not self._write.only_adds
         is_small = (
             self._rows.is_small
@@ -196,7 +196,7 @@ class _Preparation:
             self._table,
             self._bounds,
             batches_of(self._select).unique_by,
-            # how many deletes are remembered is not known
+            # the number of remembered deletes is unknown
             is_small=is_small and not self._select.writing.memories,
         )
         settings = snapshots.distribution(
@@ -215,8 +215,8 @@ class _Preparation:
         }
 
     def _is_plain(self, inserts: bool) -> bool:
-        """Whether the rows are made where their records are, and joined with
-        nothing."""
+        """Whether the rows are computed in the tasks that read their records, and
+        joined with nothing."""
         query, writing = self._select.query, self._select.writing
         is_one = (
             len(query.streams_read) == 1
@@ -231,8 +231,8 @@ class _Preparation:
         return not self._is_counted or self._rows.counters.read().are_of_one_task
 
     def _write_bounds(self) -> tuple[KeyRange, ...]:
-        """The write's bounds: of files that it writes anew all rows are joined, and
-        would be compared with them."""
+        """The bounds of the write; for one that changes rows, those of
+        `bounds_of_write`."""
         return (
             self._bounds
             if self._write.only_adds
@@ -261,15 +261,15 @@ class _Preparation:
         stateful = self._select.query.stateful
         if self._rows.feed.truncate or (self._is_first and not stateful):
             return  # all of the table is looked at, or nothing
-        # What makes the rows runs in each statement that reads them: a stateful SELECT,
-        # with its state, once.
+        # Each statement that reads the rows computes them again, unless they are kept.
+        # A stateful SELECT must run once only, because of its state.
         if not (
             stateful
             or bounds_pay(snapshots.read_history(self._table), self._sink.model.name)
         ):
             return
         kept = self._keep(step.view)
-        # before the rows are read: if they were dropped, they are counted again
+        # before the rows are read again: if Spark drops them, they are counted twice
         counts = self._rows.counters.read()
         found = read_keys(kept, step.keys, step.margins_ms)
         self._is_counted = self._is_bounded = True
@@ -332,11 +332,10 @@ class _Preparation:
         replace_view(frame, name)
 
     def _keep(self, view: str) -> DataFrame:
-        """The rows of a view, which are made now, all of them, and kept in memory until
-        the batch ends.
+        """The rows of a view, all computed now, and cached until the batch ends.
 
-        Few are the view's own from now on; of more, Spark finds those it has wherever a
-        plan asks for them.
+        The view of few rows is replaced by the computed ones; more rows are cached, and
+        Spark uses the cache in every plan that has them.
         """
         frame = self._frames[view]
         if self._rows.are_few:
@@ -352,12 +351,12 @@ class _Preparation:
 
 
 def make_once(kept: DataFrame) -> None:
-    """Make the rows that are to be kept in memory, in one job, so that what is counted
-    on the way is counted once.
+    """Compute the rows of a cached frame in one job, so that what is counted on the way
+    is counted once.
 
-    An adaptive plan makes them in a job of their own, and reads them in the next. If
-    between the two another model's session replaces a view of a name that their plan
-    has, Spark drops them, and they are made and counted once more.
+    An adaptive plan computes them in one job, and reads them in the next. If between
+    the two another model's session replaces a view with a name that their plan has,
+    Spark drops them, and they are computed and counted a second time.
     """
     with changed_settings(kept.sparkSession, NOT_ADAPTIVE):
         kept.count()

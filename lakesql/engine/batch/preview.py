@@ -1,4 +1,5 @@
-"""What a batch would write, and which dead letters it would have."""
+"""What a batch would write, and which dead letters it would have, without writing
+any."""
 
 from __future__ import annotations
 
@@ -24,10 +25,10 @@ from lakesql.names import ROWS_VIEW
 
 
 def preview_batch(sink: Sink, arrived: DataFrame) -> tuple[int, dict[str, int]]:
-    """How many rows a batch of a stateless model has for its table, and how many dead
-    letters of each reason.
+    """How many rows a batch of a stateless model would write, and the number of dead
+    letters by reason.
 
-    Writes nothing. Raises `RunError` (`expectation-failed`) where rows would stop the
+    Writes nothing. Raises `RunError` (`expectation-failed`) if rows would stop the
     model.
     """
     counters, select, session = BatchCounters(), sink.select, arrived.sparkSession

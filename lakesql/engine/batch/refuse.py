@@ -1,5 +1,5 @@
-"""What is looked at before a batch is published: what of it stops the model, such as
-too many bad records, changes of a second table, or a log that counts anew."""
+"""Which batches must not be published, and stop the model: too many bad records, failed
+expectations, changes of a second table, or a log that starts over."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from lakesql.names import (
 from lakesql.stream.route_values import MOST_VALUES
 
 EXAMPLES = 3
-"""How many of the rows that stop a model its error shows."""
+"""How many of the rows that stop a model are shown in the error."""
 
 EXAMPLE_CHARACTERS = 300
-"""How much of each."""
+"""How many characters of each row are shown."""
 
 
 def check_deletes(
@@ -48,11 +48,11 @@ def check_deletes(
     truncates: bool,
 ) -> None:
     """Raise `RunError` (`too-many-deletes`) for a batch that would delete more of the
-    table's rows than it may.
+    table's rows than allowed.
 
-    A first look compares what the metadata says. It may count rows as deleted that a
-    compaction has left out since, and most changes of a mirror that filters may be of
-    rows that it does not have: before a batch is refused, rows are counted.
+    Metadata are compared first. They may count rows as deleted that a compaction has
+    removed since, and most changes of a filtered mirror may be of rows that its table
+    does not have; so before a batch is refused, the rows are counted.
     """
     model, head = select.model, next(snapshots.read_history(table), None)
     if head is None or not head.total:
@@ -85,7 +85,7 @@ def check_deletes(
 
 
 def check_batch(sink: Sink, rows: BatchRows, counts: BatchCounts, batch: int) -> None:
-    """Raise where the batch must not be published as it was staged."""
+    """Raise if the batch must not be published as it was staged."""
     if counts.reshaped and rows.records:
         streams = zip(
             (binding.stream for binding in sink.bindings), rows.records, strict=True
@@ -98,8 +98,8 @@ def check_batch(sink: Sink, rows: BatchRows, counts: BatchCounts, batch: int) ->
 
 
 def check_expectations(select: Select, counts: BatchCounts, checked: DataFrame) -> None:
-    """Raise `RunError` (`expectation-failed`) where some of the checked rows must not
-    be seen."""
+    """Raise `RunError` (`expectation-failed`) if checked rows fail an expectation that
+    stops the model."""
     failing = dict(counts.violations)
     stopping = [
         check
@@ -137,9 +137,9 @@ def _say_failed(
 
 
 def _check_ratio(sink: Sink, counts: BatchCounts) -> None:
-    """Raise where too many of a batch's records are dead letters. Of a topic of several
-    tables they are counted among all that the topic has, as one that cannot be read may
-    be of any: whether another model has read them does not matter."""
+    """Raise if too large a share of a batch's records are dead letters. For a topic
+    with several tables the share is of all its records, whether or not another model
+    has read them: an unreadable record may be of any of the tables."""
     model, records = sink.model, counts.records
     if any(table_of(binding.stream) for binding in sink.bindings):
         records = max(records, sink.progress.planned or 0)
@@ -156,12 +156,12 @@ def _check_ratio(sink: Sink, counts: BatchCounts) -> None:
 
 
 def check_source_table(sink: Sink, table: snapshots.JavaTable, rows: BatchRows) -> str:
-    """The table of the database whose changes the model has read until and with this
-    batch, as the ledger has it; '' where none was named, or the model may have those of
+    """The database table whose changes the model has read up to and including this
+    batch, as the ledger has it; '' if no change has named one, or the model may read
     several.
 
     Waits until the records of the batch have been read. Raises `RunError`
-    (`mixed-source-tables`) where there are two.
+    (`mixed-source-tables`) if there are two.
     """
     if not sink.select.has_one_table:
         return ""
@@ -177,7 +177,7 @@ def check_source_table(sink: Sink, table: snapshots.JavaTable, rows: BatchRows) 
 
 def _changes_by_table(rows: BatchRows) -> DataFrame:
     """The changes of the batch that name their table, in the order of their arrival:
-    its name, and their places."""
+    the table's name, and where the record is."""
     (records,) = (frame for frame in rows.records if SOURCE_TABLE in frame.columns)
     is_change = (
         F.col(REJECTED).isNull() & ~F.col(IGNORED) & F.col(SOURCE_TABLE).isNotNull()
@@ -223,8 +223,8 @@ def _mixed_tables(select: Select, known: str, changes: DataFrame) -> RunError:
 
 
 def _short_name(table: str) -> str:
-    """The table as `source_table` names it: with its schema, or with its database where
-    it has none."""
+    """The table as `source_table` names it: with its schema, or with its database if it
+    has none."""
     parts = table.split(".")
     return ".".join(["", *parts][-2:])
 
@@ -236,14 +236,14 @@ def _place_of(record: Row) -> str:
 
 
 FAR = 10
-"""A log whose newest place is so many times smaller than one that was read before
-counts anew: a connector that was killed sends the last changes again, and not a log
-from its beginning."""
+"""By what factor the newest position in a log must be smaller than one read before for
+the log to count as restarted: a connector that was killed repeats the last changes, not
+the log from its beginning."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewestPlace:
-    """The greatest place in the log of the changes that were read, and the time of that
+    """The greatest log position of the changes that were read, and the time of its
     record, in microseconds."""
 
     place: tuple[int, ...]
@@ -251,19 +251,20 @@ class NewestPlace:
 
     @property
     def text(self) -> str:
-        """The place and the time as JSON, in the form that the ledger keeps."""
+        """The position and the time as JSON, in the form that the ledger has."""
         return json.dumps(
             {"place": self.place, "read_us": self.read_us}, separators=(",", ":")
         )
 
 
 def check_log(sink: Sink, table: snapshots.JavaTable, counts: BatchCounts) -> str:
-    """The newest place that was read until and with this batch, as the ledger has it;
-    '' where places are nothing to the model.
+    """The newest log position that was read up to and including this batch, as the
+    ledger has it; '' if the model does not use positions.
 
-    Raises `RunError` (`log-restarted`) where all changes of the batch, which came after
-    those, are far below it; or where it has none, and the snapshots that its rows are
-    of. Records that are read again, as after a rewind, came before, and say nothing.
+    Raises `RunError` (`log-restarted`) if all changes of the batch, which arrived after
+    those read before, are far below that position; for a batch without changes, the
+    rows that a snapshot has read count. Records that are read again, as after a rewind,
+    arrived before, and prove nothing.
     """
     if not sink.select.is_placed or sink.letters is not None:
         return ""
@@ -316,8 +317,8 @@ def _restarted(sink: Sink, known: NewestPlace, newest: NewestPlace) -> RunError:
 
 
 def keep_unknown(sink: Sink, rows: BatchRows, counts: BatchCounts) -> None:
-    """Tell the run which values the batch has that no table stands for, of as many as
-    may be known."""
+    """Report to the run the routing values of the batch that no known table has, up to
+    a maximum number."""
     member = sink.model.member
     if counts.unknown_table is None or member is None:
         return

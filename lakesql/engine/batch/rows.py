@@ -1,4 +1,4 @@
-"""The rows of a batch: in how many tasks its records are read, and what the SELECT
+"""Which rows a batch has: in how many tasks its records are read, and what the SELECT
 makes of them."""
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from lakesql.names import CHECKED_VIEW, MADE_VIEW, ROWS_VIEW
 
 @dataclass(frozen=True, slots=True)
 class BatchRows:
-    """The rows of the batch, which are the view `_lakesql_rows` too; the records that
-    they are made of, by stream; the steps that write them; and what is counted on the
-    way. `is_counted`: they have been made already. `checked` are the rows, with those
-    that are set aside, that say what they fail; None where nothing is expected of them,
-    or it is a step of the batch. `is_small`: the records come in one task; `are_few`:
-    they, and the rows, are no work at all."""
+    """The rows of a batch, which are the view `_lakesql_rows` too; the parsed records
+    by stream; the steps that write the rows; and the counters. `is_counted`: the rows
+    have been computed already. `checked` are all rows, including those that become dead
+    letters, with the expectations that each fails; None if there are no expectations,
+    or a step of the batch checks them. `is_small`: the records come in one task;
+    `are_few`: records and rows take next to no time."""
 
     frame: DataFrame
     records: list[DataFrame]
@@ -57,7 +57,8 @@ class BatchRows:
 
 
 def makes_few(sink: Sink, size: BatchSize) -> bool:
-    """Whether few records have come, of which the SELECT makes as few rows."""
+    """Whether few records have arrived, of which the SELECT makes no more rows than
+    records."""
     query = sink.select.query
     if size > BatchSize.FEW or sink.letters is not None or query.stateful:
         return False
@@ -69,8 +70,8 @@ def makes_few(sink: Sink, size: BatchSize) -> bool:
 def open_rows(
     sink: Sink, session: SparkSession, arrived: DataFrame, size: BatchSize
 ) -> BatchRows:
-    """Run the SELECT over the records of a batch; where nothing reads its rows again,
-    they are not made yet."""
+    """The rows that the SELECT makes of the records of a batch; computed at once only
+    if they are read several times."""
     is_small, are_few = size < BatchSize.LARGE, makes_few(sink, size)
     with changed_settings(session, settings_of_few(session) if are_few else {}):
         return _open_rows(sink, session, arrived, is_small, are_few)
@@ -110,8 +111,8 @@ def _open_rows(
 def _are_counted(
     select: Select, steps: Sequence[Step], checks: Sequence[Check], feed: Feed
 ) -> bool:
-    """Whether rows are counted as the SELECT makes them: those that fail something, or
-    that a write may leave out."""
+    """Whether rows are counted as the SELECT makes them: because some may fail
+    something, or the write may leave some out."""
     write = steps[-1]
     assert isinstance(write, Write), "the last step of a batch is its write"
     if checks or select.writing.not_null:
@@ -122,13 +123,13 @@ def _are_counted(
 def _must_be_made(
     select: Select, steps: Sequence[Step], checks: Sequence[Check]
 ) -> bool:
-    """Whether the rows are made before the batch's steps, once and for good.
+    """Whether the rows are computed before the batch's steps, exactly once.
 
-    Spark reads a table's newest version whenever a plan is run, also where its rows are
-    persisted: the keys that bound the MERGE, its rows and the dead letters could be of
-    three versions. Rows of a stateful SELECT, with its state, would be made anew where
-    another model's session replaces a view: Spark then forgets whatever is persisted,
-    in any session, by a plan that has a view of that name.
+    Spark reads a table's newest version whenever a plan runs, even if its rows are
+    persisted: the keys that bound the MERGE, its rows and the dead letters could come
+    from three versions. Rows of a stateful SELECT would be computed again, with its
+    state, if another model's session replaces a view: Spark then drops whatever is
+    persisted, in any session, with a plan that has a view of that name.
     """
     if select.has_unsteady_checks or _are_needed_first(steps, checks):
         return True
@@ -138,9 +139,9 @@ def _must_be_made(
 
 
 def _are_needed_first(steps: Sequence[Step], checks: Sequence[Check]) -> bool:
-    """Whether a step of the batch needs to know what the rows fail: what stops the
-    model is to be known before anything is remembered, and what keeps rows reads its
-    batch several times."""
+    """Whether a step of the batch needs to know which expectations the rows fail: a
+    failure that stops the model must be known before anything is remembered, and a step
+    that keeps rows reads its batch several times."""
     if not checks:
         return False
     if any(isinstance(step, KeepRows) for step in steps):
@@ -153,15 +154,15 @@ def _are_needed_first(steps: Sequence[Step], checks: Sequence[Check]) -> bool:
 def _are_read_again(
     select: Select, steps: Sequence[Step], checks: Sequence[Check]
 ) -> bool:
-    """Whether something reads the rows beside their write."""
+    """Whether the rows are read by something else than their write."""
     if select.writing.not_null or names_of(checks, "dead_letter", "stop"):
         return True
     return any(isinstance(step, ReadBounds) for step in steps)
 
 
 def checked_rows(session: SparkSession, select: Select, made: DataFrame) -> DataFrame:
-    """The rows of the SELECT, each with what it fails, if anything is expected of
-    them."""
+    """The rows of the SELECT, each with the expectations that it fails; unchanged if
+    there are no expectations."""
     if not select.checks:
         return made
     replace_view(made, MADE_VIEW)
@@ -169,7 +170,8 @@ def checked_rows(session: SparkSession, select: Select, made: DataFrame) -> Data
 
 
 def kept_rows(session: SparkSession, select: Select, checked: DataFrame) -> DataFrame:
-    """Those of the rows whose records do not become dead letters by what they fail."""
+    """The rows without those that become dead letters because of a failed
+    expectation."""
     replace_view(checked, CHECKED_VIEW)
     return session.sql(_query_of(select, ROWS_VIEW))
 
@@ -188,8 +190,8 @@ def open_streams(
     *,
     are_few: bool = False,
 ) -> tuple[list[DataFrame], Feed]:
-    """The records of each stream, and a view of the good ones under the stream's name:
-    of a feed that is mirrored, of the rows that its changes leave."""
+    """The parsed records of each stream; and a view of the good ones under the stream's
+    name, or, for a feed that is mirrored, of the rows that its changes leave."""
     all_records, feed = sink.parsing.parse(arrived, are_few=are_few), Feed()
     for binding, records in zip(sink.bindings, all_records, strict=True):
         feed = give_rows(
@@ -205,8 +207,7 @@ def open_streams(
 
 
 def find_letters(sink: Sink, rows: BatchRows, counts: BatchCounts) -> DeadLetters:
-    """The batch's dead letters, by their kinds; of the kinds alone that `counts` has
-    seen."""
+    """The dead letters of the batch, of those kinds that `counts` has counted."""
     letters: DeadLetters = []
     if rows.records and counts.bad:  # a stateful model's are its companion's to write
         letters += bad_records(sink, rows.records)
@@ -221,7 +222,7 @@ def find_letters(sink: Sink, rows: BatchRows, counts: BatchCounts) -> DeadLetter
 
 
 def bad_records(sink: Sink, records: list[DataFrame]) -> DeadLetters:
-    """The rejected ones of each stream's records."""
+    """The rejected records of each stream."""
     return [
         rejected_records(parsed, binding)
         for parsed, binding in zip(records, sink.bindings, strict=True)
@@ -229,16 +230,16 @@ def bad_records(sink: Sink, records: list[DataFrame]) -> DeadLetters:
 
 
 FEW_BYTES = 2**16
-"""A file of no more bytes is taken to have few records."""
+"""A file with at most this many bytes is assumed to have few records."""
 
 SMALL_BYTES = 2**20
-"""A file of no more bytes is worth one task: of JSON it has some thousand records,
-compressed some ten thousand."""
+"""A file with at most this many bytes is read in one task: as JSON it has some thousand
+records, compressed some ten thousand."""
 
 
 class BatchSize(IntEnum):
-    """What a batch is known to be: `FEW` records, `SMALL` enough for one task, or
-    neither."""
+    """How large a batch is known to be: `FEW` records, `SMALL` enough for one task, or
+    larger."""
 
     FEW = 0
     SMALL = 1
@@ -248,14 +249,14 @@ class BatchSize(IntEnum):
 def gather(
     arrived: DataFrame, records: int | None, has_order: bool
 ) -> tuple[DataFrame, BatchSize]:
-    """A batch in as many tasks as pay, and its size.
+    """The batch in as many tasks as pay, and its size.
 
-    They are one for each `TASK_RECORDS` of it, and no more than there are cores. Spark
-    reads each partition of a topic in tasks of its own, of which each would write a
-    file. Tasks are brought together here without a shuffle; of one task's rows, Spark
-    knows that those of a key are together. `records` is None where nobody knows how
-    many there are. Where a batch of files `has_order`, tasks that read parts of one
-    file stay apart: those that are brought together may be any.
+    There is one task for each `TASK_RECORDS` records, and no more than there are cores.
+    Spark reads each partition of a topic in tasks of its own, each of which would write
+    a file. Tasks are combined without a shuffle; if there is only one, Spark knows that
+    all rows of a key are in it. `records` is None if the number is unknown. If a batch
+    of files `has_order`, its tasks are not combined: tasks that read parts of one file
+    could be combined in any order.
     """
     size = (
         _size_in_files(arrived)
@@ -279,7 +280,8 @@ def _size_of(amount: int, few: int, small: int) -> BatchSize:
 
 
 def _size_in_files(arrived: DataFrame) -> BatchSize:
-    """The size of a batch that comes in one task, which reads files."""
+    """The size of a batch of files that comes in one task; other batches count as
+    large."""
     partitions = arrived._jdf.queryExecution().toRdd().partitions()
     if (
         len(partitions) != 1

@@ -1,5 +1,5 @@
-"""A model's SELECT over the records that are there now, as a batch query that writes
-nothing."""
+"""Which rows a model's SELECT makes of the records that exist now: a batch query that
+writes nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lakesql.engine.spark.few_rows import changed_settings, keep_rows, settings_
 from lakesql.names import REJECTED, is_reserved
 
 RECORDS = 1000
-"""How many records of each stream are looked at."""
+"""How many records of each stream are read."""
 
 
 def preview_rows(
@@ -33,13 +33,13 @@ def preview_rows(
     brokers: Brokers,
 ) -> tuple[tuple[str, ...], list[tuple[Any, ...]], int, tuple[tuple[str, int], ...]]:
     """The columns and at most `limit` rows of the SELECT; how many records were read,
-    and the bad ones by reason."""
+    and the numbers of bad ones by reason."""
     with changed_settings(session, settings_of_few(session)):
         seen = _open_sample(session, select, bindings, brokers)
         rows = with_valid_text(session.sql(select.text), select, bindings)
         landed = [name for name in rows.columns if not is_reserved(name)]
-        # Through Arrow: times keep their zone, where rows would bring them in that of
-        # this process.
+        # By Arrow, times keep their time zone; rows would have them in that of this
+        # process.
         found = (
             rows.select(*(identifier(name) for name in landed)).limit(limit).toArrow()
         )
@@ -58,8 +58,8 @@ def _open_sample(
     bindings: tuple[StreamBinding, ...],
     brokers: Brokers,
 ) -> Counter[str | None]:
-    """Make the view of each stream, of the first records that it has. How many there
-    are by why they are bad; None of good ones."""
+    """Make the view of each stream, of its first records. Returns their numbers by the
+    reason why they are bad; None for good ones."""
     seen = Counter[str | None]()
     for binding in bindings:
         arrived = read_records(session, (binding,), brokers)

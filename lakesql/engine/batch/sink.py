@@ -1,4 +1,5 @@
-"""Where a model's batches go."""
+"""Where the batches of a model go: its table, its progress and its dead letters, as one
+value."""
 
 from __future__ import annotations
 
@@ -34,13 +35,13 @@ class Sink:
     its query runs.
 
     `companion` is the progress of the query that writes a stateful model's dead
-    letters. `arrivals` is what a stateful model's query has read in its batch, once its
-    rows have been computed. `letters` are the dead letters that are read again, where
-    the batch is their replay. `located` knows where the tables that are read have their
+    letters. `arrivals` returns what a stateful model's query has read in its batch,
+    once its rows have been computed. `letters` are the dead letters to read again, if
+    the batch is their replay. `located` finds where tables that are read have their
     files. `seat` plans the batches of a model of a group, and commits them. `follow` is
-    told of the columns that an open stream has from now on, `found` of the values of a
-    route of which nobody knows a table. `reached` is told before each step which one it
-    is, and raises where this runner must not continue. `parsing` parses the batches.
+    called with the columns that an open stream has from now on, `found` with the values
+    of a route that no known table has. `reached` is called with each step before it is
+    taken, and raises if this runner must not continue. `parsing` parses the batches.
     """
 
     select: Select
@@ -68,12 +69,11 @@ class Sink:
         object.__setattr__(self, "parsing", Parsing(self.select, self.bindings))
 
     def over(self, bindings: tuple[StreamBinding, ...]) -> Sink:
-        """This sink for one batch, whose streams have these bindings."""
+        """This sink with the bindings for one batch."""
         return self if bindings is self.bindings else replace(self, bindings=bindings)
 
     def at(self, progress: QueryProgress | ReplayProgress) -> Sink:
-        """This sink with another progress: its batches are parsed as they were
-        before."""
+        """This sink with another progress, and the same parsing."""
         made = replace(self, progress=progress)
         object.__setattr__(made, "parsing", self.parsing)
         return made

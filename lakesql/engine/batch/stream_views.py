@@ -1,5 +1,5 @@
-"""The views of a stream that a SELECT reads: by its name, and with the event time that
-its watermark makes."""
+"""Which views of a stream a SELECT reads: one with the stream's name, and one with the
+event time of its watermark."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from lakesql.stream.stream import Stream
 def view_stream(
     records: DataFrame, stream: Stream, select: Select, is_streaming: bool = False
 ) -> None:
-    """Let the good records of a stream be its views. Those of a streaming query get its
-    watermark."""
+    """Register the good records of a stream as its views; in a streaming query, with
+    its watermark."""
     watermark = stream.watermark if is_streaming else None
     if not stream.makes_event_time:
         timed = (

@@ -1,5 +1,5 @@
-"""A model's streaming query: from its streams to `write_batch`, started, watched and
-stopped."""
+"""How the streaming query of a model runs: from its streams to `write_batch`, started,
+watched and stopped."""
 
 from __future__ import annotations
 
@@ -61,33 +61,34 @@ _log = logging.getLogger(__name__)
 
 BatchWriter = Callable[[Sink, DataFrame, int], Snapshot | None]
 WAITS_FOR_SOURCES_S = 10.0
-"""How long a query that is asked to stop may ask its sources what is new, before it is
-stopped while it does: a broker that is away keeps it waiting for minutes."""
+"""How long a query that was asked to stop may go on asking its sources for new data
+before it is interrupted: with a broker that does not answer, that would take
+minutes."""
 
 
 MOVES_FOR_S = 1.0
-"""So long files that were read are moved or deleted at a time: the loop of the run
-waits for it."""
+"""How long files that were read are moved or deleted in one step: the run's loop waits
+for it."""
 
 END_POLL_S = 0.05
 
 FULL = 0.9
-"""Which share of `max_per_batch` a batch has at least that is as large as it may be:
-Spark rounds it by partition."""
+"""From which share of `max_per_batch` on a batch counts as full: Spark rounds the limit
+per partition."""
 
 
 class _Stopped(Exception):  # noqa: N818  not an error: it ends a query that was asked to stop
-    """Raised at the start of a batch that is not to be written any more. Nothing of it
-    has happened."""
+    """Raised at the start of a batch that is no longer to be written. Nothing of the
+    batch has happened yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What a query has still to read, as its sources last said it.
+    """What a query has still to read, as its sources reported it last.
 
-    `is_busy` until they have said it for the first time, and while a batch is being
-    written: otherwise the query waits for something new. One that ends by itself is
-    busy until then.
+    `is_busy` until they have reported for the first time, and while a batch is being
+    written; in between, the query waits for new data. A query that ends by itself is
+    busy until it ends.
     """
 
     count: int | None
@@ -98,13 +99,12 @@ class Backlog:
 
 @dataclass(slots=True)
 class _WrittenBatches:
-    """What the batches of a query are told, and what they say: why one failed, which of
-    them are being written, and whether one was to come that was not to be written any
-    more.
+    """What the batch handler of a query shares with the query: why a batch failed,
+    which queries are writing one, and whether a batch was not begun because of a stop.
 
-    They know nothing else of the query. Java keeps what it calls for as long as it has
-    the query, which it has for as long as Python has its own part: if that hung on what
-    is called, neither side would ever let go of a query.
+    The handler must not refer to the query. Java keeps the handler for as long as the
+    query exists in Java, which is as long as Python refers to the query: a reference
+    from the handler to the query would keep both alive forever.
     """
 
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -113,7 +113,7 @@ class _WrittenBatches:
     failure: Exception | None = None
 
     def fail(self, error: Exception) -> None:
-        """Note why the first one failed."""
+        """Record why the first failing batch failed."""
         self.failure = self.failure or error
 
 
@@ -122,9 +122,10 @@ class ModelQuery:
     writes its dead letters.
 
     It stops between batches: a stop in the middle of one makes Spark print what looks
-    like a crash. If it `takes_files`, those that were read are moved or deleted where
-    their stream says so. One that `rests` is started again and again, whenever there is
-    something to read, and its table is maintained as that of one that goes on.
+    like a crash. With `takes_files`, files that were read are moved or deleted if their
+    stream is configured so. With `rests`, the query is started again whenever there is
+    something to read, and its table is maintained like that of a query that runs all
+    the time.
     """
 
     def __init__(
@@ -208,8 +209,8 @@ class ModelQuery:
         self._watch_end(session)
 
     def step(self) -> None:
-        """Take away the files of a batch that is done. The batches follow each other by
-        themselves."""
+        """Move or delete the files of batches that are done, for a moment. The batches
+        themselves run without it."""
         if self._taken is None or not self._is_to_follow.is_set():
             return
         try:
@@ -219,8 +220,8 @@ class ModelQuery:
             self._batches.fail(error)
 
     def _open_taken(self, session: SparkSession) -> TakenFiles | None:
-        """What takes files away that were read; those that earlier runs have left are
-        taken now."""
+        """The mover of files that were read, or None if no stream's files are moved or
+        deleted. Files left by earlier runs are moved now."""
         sink = self.sink
         if not self._takes_files or not any(
             binding.takes_away for binding in sink.bindings
@@ -243,8 +244,8 @@ class ModelQuery:
         return taken
 
     def _finish_taken(self) -> None:
-        """Take away what is left once the query has ended, and say how many files have
-        gone."""
+        """Move or delete what is left once the query has ended, and report how many
+        files there were."""
         if self._taken is None:
             return
         self._taken.follow()
@@ -253,13 +254,14 @@ class ModelQuery:
             self.sink.emit(Noted(text, self.sink.model.name))
 
     def is_active(self) -> bool:
-        """Whether any of it still runs, or its tables are being maintained."""
+        """Whether one of its queries still runs, or its tables are being maintained."""
         return any(query.isActive for query in self._queries) or (
             self._at_end is not None and self._at_end.is_alive()
         )
 
     def error(self) -> Exception | None:
-        """Why it ended, if it failed: what `write_batch` raised, or what Spark says."""
+        """Why it ended, if it failed: the exception of `write_batch`, or Spark's; None
+        otherwise."""
         if self._batches.failure is not None:
             return self._batches.failure
         if self._batches.stopping.is_set():
@@ -268,10 +270,10 @@ class ModelQuery:
         return next((error for error in ended if error is not None), None)
 
     def request_stop(self) -> None:
-        """Let the batch that is being written finish, and begin no other; asked again,
-        look whether it has.
+        """Let the batch that is being written finish, and begin no other. Called again,
+        stops the queries that are idle by now.
 
-        See `is_active`.
+        `is_active` tells when all have stopped.
         """
         self._batches.stopping.set()
         self._asked_at = self._asked_at or time.monotonic()
@@ -285,8 +287,8 @@ class ModelQuery:
                 query.stop()
 
     def was_stopped(self) -> bool:
-        """Whether it is over because it was asked to stop: another batch was to come,
-        or it could not be known."""
+        """Whether it ended because of a stop while there was, or may have been, another
+        batch to write."""
         return self._batches.was_stopped
 
     def progress(self) -> tuple[float, Backlog]:
@@ -310,8 +312,8 @@ class ModelQuery:
         )
 
     def _watch_end(self, session: SparkSession) -> None:
-        """Where the query ends by itself, say what waits in its state, and maintain the
-        model's tables, once it has."""
+        """For a query that ends by itself, start a thread that waits for its end, then
+        reports what waits in its state and maintains the model's tables."""
         sink, keeper, batches = self.sink, self.sink.keeper, self._batches
         is_stateful = sink.select.query.stateful
         if (
@@ -364,8 +366,8 @@ class ModelQuery:
     def _handler(
         self, sink: Sink, write: BatchWriter, trigger: Trigger, session: SparkSession
     ) -> Callable[[DataFrame | None, int], None]:
-        """What is done with each batch; None stands for one in which nothing is for the
-        model."""
+        """The function that is called with each batch, or with None for a batch that
+        has nothing for the model."""
         batches = self._batches
         takes_all = isinstance(trigger, AvailableNow) and not self._rests
 
@@ -388,7 +390,7 @@ class ModelQuery:
                             batch_rows.sparkSession, head.summary, is_behind
                         )
             except BatchPutOffError:
-                # by what the tables say, and not by what this try has seen
+                # the next try asks the tables again
                 sink.moves.is_open = None
                 raise
             except Exception as error:
@@ -422,7 +424,7 @@ class ModelQuery:
             taken_at_once(sink.bindings) if isinstance(trigger, AvailableNow) else ()
         )
         is_to_be_ended = bool(at_once) and len(at_once) == len(sink.bindings)
-        # nothing else would end it, where others go on to send
+        # nothing else would end it while producers go on to send
         if at_once and not is_to_be_ended:
             names = ", ".join(binding.stream.name for binding in at_once)
             text = f"one batch of {names} is taken in this run, the rest in the next ones, as other streams are read too"
@@ -446,11 +448,11 @@ class ModelQuery:
 
 
 def _named(sink: Sink, is_bounded: bool) -> Sink:
-    """The query with streams that know which one reads them, and whether it ends by
-    itself.
+    """The sink with bindings that know the name of the query that reads them, and
+    whether it ends by itself.
 
-    That of a rebuild has no name: a broker that keeps what a query has not read keeps
-    it for the live one.
+    The query of a rebuild has no name: a broker that keeps what a query has not read
+    yet must keep it for the live query.
     """
     identity = sink.progress.identity
     is_rebuild = REBUILD_SUFFIX in identity.folder.rpartition("/")[2]
@@ -458,13 +460,13 @@ def _named(sink: Sink, is_bounded: bool) -> Sink:
     named = tuple(
         replace(each, query=owner, is_bounded=is_bounded) for each in sink.bindings
     )
-    # one that is started again knows how it parses
+    # a query that is started again keeps what it knows of its parsing
     return sink if named == sink.bindings else sink.over(named)
 
 
 def _evened(sink: Sink) -> Sink:
-    """The query with batches of one size, where it ends with what is there: see
-    `even_limit`."""
+    """The sink with batches of equal size, for a query that ends once it has read the
+    backlog: see `even_limit`."""
     bindings = []
     for binding in sink.bindings:
         limit, backlog = (
@@ -483,14 +485,14 @@ def _evened(sink: Sink) -> Sink:
 
 
 def _end(query: StreamingQuery) -> None:
-    """Stop a query once it has read all that its streams give it."""
+    """Stop a query once it has read all that its streams have."""
     with suppress(Exception):  # the query has it too
         query.processAllAvailable()
     query.stop()
 
 
 def _without_unreadable(session: SparkSession, sink: Sink) -> Sink:
-    """The query without the files that it has set aside before it was started anew."""
+    """The sink without the unreadable files that this query has set aside."""
     return sink.over(
         without_unreadable(session, sink.progress.identity.folder, sink.bindings)
     )
@@ -499,8 +501,8 @@ def _without_unreadable(session: SparkSession, sink: Sink) -> Sink:
 def _may_start_anew(
     sink: Sink, session: SparkSession, batch: int, rows: DataFrame, error: Exception
 ) -> bool:
-    """Whether a query whose batch has failed is to start anew, as it has set files
-    aside."""
+    """Whether a query whose batch has failed can be started again, because the
+    unreadable files of the batch were set aside."""
     try:
         return set_aside(sink, session, batch, rows, error) or isinstance(
             error, FilesSetAside
@@ -511,10 +513,11 @@ def _may_start_anew(
 
 
 def _checkpoint_settings(session: SparkSession, sink: Sink) -> dict[str, str]:
-    """The settings by which a query writes its checkpoint without a `chmod` for each
-    file, as its catalog does tables.
+    """The settings by which a query writes its checkpoint without starting `chmod` for
+    each file, as its catalog writes tables.
 
-    They are the query's for good, so it must read no files: see `LOCAL_FILES`.
+    They hold for everything that the query does, so it must read no files: see
+    `LOCAL_FILES`.
     """
     if any(binding.glob is not None for binding in sink.bindings):
         return {}
@@ -527,8 +530,8 @@ def _checkpoint_settings(session: SparkSession, sink: Sink) -> dict[str, str]:
 
 
 def _is_full(sink: Sink) -> bool:
-    """Whether the batch has as much of its topics as a batch may have: more of them is
-    waiting then."""
+    """Whether the batch is as large as a batch may be, so that more records are
+    probably waiting."""
     limit = sum(binding.stream.max_per_batch or 0 for binding in sink.bindings)
     return (
         bool(limit)
@@ -538,8 +541,8 @@ def _is_full(sink: Sink) -> bool:
 
 
 def unit_of(bindings: Iterable[StreamBinding]) -> BacklogUnit:
-    """What the backlog of these streams is counted in: records where that of one is,
-    else files."""
+    """The unit of these streams' backlog: records if one of them counts records,
+    otherwise files."""
     return (
         "records"
         if any(binding.source.backlog_unit == "records" for binding in bindings)
@@ -548,12 +551,12 @@ def unit_of(bindings: Iterable[StreamBinding]) -> BacklogUnit:
 
 
 def backlog_of(sources: Sequence[Mapping[str, Any]], unit: BacklogUnit) -> Backlog:
-    """What is left, summed over the sources that count in this unit; None before they
-    have said anything. Of logs that count no records it is the longest time that one is
-    behind.
+    """What is left to read, summed over the sources that count in this unit; its count
+    is None before they have reported. For logs that do not count records, it is the
+    longest time that one of them is behind.
 
-    Spark's own sum of a topic's offsets is not there: it gives the partitions' largest
-    and smallest lag.
+    Spark's own metrics have no sum of a topic's lag, only the largest and smallest of
+    its partitions.
     """
     lag: list[PartitionLag] = []
     files: list[int] = []

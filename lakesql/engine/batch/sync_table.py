@@ -1,4 +1,4 @@
-"""A model's table, created or altered to take the rows that its SELECT makes."""
+"""How a model's table is created or altered to take the rows that its SELECT makes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from lakesql.plan.steps import check_mergeable, plan_table
 
 
 class TableSync:
-    """Plans and applies what the table needs to take rows of a schema, when that schema
-    is another than before."""
+    """Creates or alters the table to take rows of a schema, whenever that schema has
+    changed."""
 
     def __init__(
         self, session: SparkSession, catalog: OpenCatalog, select: Select, emit: Emit
@@ -34,18 +34,18 @@ class TableSync:
         self._columns: tuple[str, ...] = ()
 
     def columns(self, schema: StructType) -> tuple[str, ...]:
-        """The columns that land in the table, which can take rows of `schema` then.
-        Raises what planning raises.
+        """The columns of `schema` that are written to the table, which can take them
+        after this call. Raises what planning raises.
 
-        The schema changes while a query runs where a table that the SELECT joins does.
+        The schema changes while a query runs if a table that the SELECT joins changes.
         """
         if schema != self._schema:
             self._columns, self._schema = self._sync(schema), schema
         return self._columns
 
     def make(self) -> None:
-        """Make the table of a SELECT that reads it itself, before it is analysed, if
-        there is none.
+        """Create the table of a SELECT that reads its own table, before it is analysed,
+        if the table does not exist.
 
         Raises what `declared_columns` raises.
         """
@@ -57,8 +57,8 @@ class TableSync:
             self._plan(declared_columns(self._select))
 
     def make_moves(self) -> None:
-        """Make the table in which changes of keys are remembered, or give it the
-        columns that the feed has by now."""
+        """Create the table in which key changes are remembered, or add the columns that
+        the feed has by now."""
         self._apply(memory_spec(self._select, "moves"))
 
     def _sync(self, schema: StructType) -> tuple[str, ...]:
@@ -109,10 +109,10 @@ class TableSync:
             self._emit(noted or StepApplied(name, step.text))
 
     def _drop_memories(self) -> None:
-        """Drop what was remembered of a table that is gone: before the new one is made,
-        whose rows it would leave out.
+        """Drop what was remembered of a table that no longer exists, before the new one
+        is created, as it would hide rows of that.
 
-        A table of such a name that lakesql has not made stays.
+        A table with such a name that lakesql has not created stays.
         """
         name, table = self._select.model.name, self._select.model.table
         for memory in map(table.memory, MEMORY_SUFFIXES):

@@ -1,9 +1,9 @@
-"""Files of a batch that nobody can read: refused by name, or set aside as dead letters
-(`ignore_corrupt`).
+"""What happens to files of a batch that cannot be read: the batch is refused with their
+names, or they become dead letters (`ignore_corrupt`).
 
-Spark says of one such file at most, and ends the query. So each file of the batch is
-read by itself then, those that cannot be read are noted in the checkpoint, and the
-query starts anew without them.
+Spark reports at most one such file, and ends the query. Then each file of the batch is
+read by itself, those that cannot be read are recorded in the checkpoint, and the query
+is started again without them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from lakesql.names import FILE_UNREADABLE
 from lakesql.source.pattern import listing_of, without_scheme
 
 READERS = 8
-"""How many files are read at once, to see whether they can be."""
+"""How many files are read in parallel to find which are unreadable."""
 
 SHOWN = 3
 """How many of them are named."""
@@ -48,11 +48,11 @@ EMPTY = "it is empty, and a file of its format never is: it may be one that is s
 
 
 def check_empty(sink: Sink, session: SparkSession, batch: int, rows: DataFrame) -> None:
-    """See to the files of Parquet, ORC and Avro without a byte, which Spark passes
-    over: none of them is whole.
+    """Handle empty Parquet, ORC and Avro files, which Spark skips although they are
+    incomplete.
 
-    Raises `RunError` (`file-unreadable`), or `FilesSetAside` where the stream has them
-    set aside.
+    Raises `RunError` (`file-unreadable`), or `FilesSetAside` if the stream sets
+    unreadable files aside.
     """
     for binding, file in _files_of(sink, session, rows):
         if (
@@ -74,8 +74,8 @@ def check_empty(sink: Sink, session: SparkSession, batch: int, rows: DataFrame) 
 def set_aside(
     sink: Sink, session: SparkSession, batch: int, rows: DataFrame, error: Exception
 ) -> bool:
-    """Note which files of a batch cannot be read that has failed; whether there are any
-    that may be set aside."""
+    """Record which files of a failed batch cannot be read. Returns whether there are
+    any that may be set aside."""
     if not any(
         binding.sets_aside for binding in sink.bindings
     ) or _is_of_something_else(error):
@@ -100,7 +100,7 @@ def set_aside(
 
 
 def unreadable_letters(sink: Sink, session: SparkSession, batch: int) -> DeadLetters:
-    """The files of a batch that are set aside, as letters."""
+    """The dead letters for the files of a batch that are set aside."""
     if not any(binding.sets_aside for binding in sink.bindings):
         return []
     rows = [
@@ -128,8 +128,8 @@ def unreadable_letters(sink: Sink, session: SparkSession, batch: int) -> DeadLet
 
 
 def _is_of_something_else(error: Exception) -> bool:
-    """Whether a batch has failed for another reason than its files, by what the error
-    says."""
+    """Whether a batch has failed for another reason than its files, as the error
+    tells."""
     if isinstance(error, LakesqlError):
         return any(problem.condition != "file-unreadable" for problem in error.problems)
     return next(find_transient(error), None) is not None
@@ -138,8 +138,7 @@ def _is_of_something_else(error: Exception) -> bool:
 def _files_of(
     sink: Sink, session: SparkSession, rows: DataFrame
 ) -> Iterator[tuple[StreamBinding, ListedFile]]:
-    """The files of the batch that the query is at, each with the stream that means
-    it."""
+    """The files of the query's current batch, each with the stream that reads it."""
     asked = [
         (binding, listing_of(binding.glob))
         for binding in sink.bindings
@@ -165,8 +164,7 @@ def _files_of(
 def _why_unreadable(
     session: SparkSession, binding: StreamBinding, file: ListedFile
 ) -> str:
-    """Why a file cannot be read; '' where it can, or where that is no fault of the
-    file."""
+    """Why a file cannot be read; '' if it can, or the file itself is not at fault."""
     alone, own = replace(binding, files=(file.path,)), new_session(session)
     if misfit := find_misfit(own, binding, uri_of(file.path)):
         return misfit

@@ -1,7 +1,7 @@
-"""Text that is not UTF-8, in the rows that are written: Parquet's readers refuse a file
-with it.
+"""How text that is not UTF-8 is replaced in the rows that are written: Parquet's
+readers refuse a file with it.
 
-Spark takes any bytes for text, as in `CAST(_record.key AS string)`. One such value
+Spark accepts any bytes as text, as in `CAST(_record.key AS string)`. One such value
 makes a file that neither Arrow nor pyiceberg reads.
 """
 
@@ -21,7 +21,8 @@ from lakesql.engine.sources.binding import StreamBinding
 from lakesql.names import REPLACED, is_reserved
 
 _MAKES_BYTES: dict[str, bool] = {}
-"""Whether a SELECT has bytes anywhere, by its text: asking Spark takes milliseconds."""
+"""Whether a SELECT has binary values anywhere, by its text: asking Spark takes
+milliseconds."""
 
 
 def with_valid_text(
@@ -30,11 +31,11 @@ def with_valid_text(
     bindings: Sequence[StreamBinding],
     counters: BatchCounters | None = None,
 ) -> DataFrame:
-    """The rows, in whose texts U+FFFD stands for bytes that are not UTF-8, as
-    `make_valid_utf8` has it; counted, where somebody counts.
+    """The rows, with U+FFFD in place of bytes that are not UTF-8, as `make_valid_utf8`
+    replaces them; the values are counted by `counters`.
 
-    Where such text makes dead letters (`select.judges_text`), the columns that are
-    judged stay as they are.
+    If such text makes dead letters instead (`select.judges_text`), columns are left as
+    they are, except those that have binary values too.
     """
     if not _may_be_invalid(rows, select, bindings):
         return rows
@@ -76,9 +77,10 @@ def _is_replaced(field: T.StructField, select: Select) -> bool:
 def _may_be_invalid(
     rows: DataFrame, select: Select, bindings: Sequence[StreamBinding]
 ) -> bool:
-    """Whether the SELECT reads text that nobody has looked at, or has bytes anywhere.
+    """Whether the SELECT reads text that was not checked, or has binary values
+    anywhere.
 
-    The texts of JSON, CSV and of change feeds are valid, or their records are dead
+    Texts of JSON, CSV and change feeds are valid; otherwise their records are dead
     letters.
     """
     if select.query.reads_tables or not all(map(_is_judged, bindings)):
@@ -102,8 +104,8 @@ def _is_judged(binding: StreamBinding) -> bool:
 
 
 def _has_bytes(plan: Any, streams: set[str]) -> bool:
-    """Whether an expression of an analysed plan, above its streams, is of bytes or has
-    some in it."""
+    """Whether an expression of an analysed plan, outside of its streams, is or has a
+    binary value."""
     is_named = str(plan.getClass().getSimpleName()) == "SubqueryAlias"
     if is_named and str(plan.alias()).lower() in streams:
         return False
@@ -121,7 +123,7 @@ def _is_of_bytes(expression: Any) -> bool:
 
 
 def _each(found: Any) -> Iterator[Any]:
-    """The items of a sequence of Scala's."""
+    """The items of a Scala sequence."""
     return (found.apply(index) for index in range(found.size()))
 
 
@@ -140,8 +142,8 @@ def _has_text(kind: T.DataType) -> bool:
 
 
 def _is_invalid(value: Column, kind: T.DataType, is_of_bytes: bool = False) -> Column:
-    """Whether there is text in the value that is not valid; false of a value without
-    text. `is_of_bytes`: text with U+FFFD is not either."""
+    """Whether the value has text that is not valid; false for a value without text.
+    `is_of_bytes`: text with U+FFFD counts as invalid too."""
     match kind:
         case T.StringType():
             is_invalid = ~F.is_valid_utf8(value)
@@ -169,7 +171,7 @@ def _is_invalid(value: Column, kind: T.DataType, is_of_bytes: bool = False) -> C
 
 
 def _first_of_each(entries: Column) -> Column:
-    """The first entry of each key: two keys may be the same, now that they are
+    """The first entry of each key: two keys may have become equal by being made
     valid."""
     keys = F.transform(entries, lambda entry: entry["key"])
     return F.filter(
@@ -178,7 +180,7 @@ def _first_of_each(entries: Column) -> Column:
 
 
 def _valid(value: Column, kind: T.DataType) -> Column:
-    """The value with valid texts in it."""
+    """The value with all texts in it made valid."""
     if not _has_text(kind):
         return value
     match kind:

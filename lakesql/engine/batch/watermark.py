@@ -1,11 +1,11 @@
-"""What the watermark of a stateful query makes of the records of a batch: which are too
-late or too far ahead of the clock, how many were read, and what waits in the end.
+"""Which records of a batch the watermark of a stateful query refuses, as too late or
+too far ahead of the clock, how many were read, and what waits at the end.
 
-Spark only counts what it drops as late: the records of the batch are read again, and
-asked. A record that lies too far ahead would move the watermark, and close all windows:
-it is left out. The clock is the batch's: Spark writes the time at which it planned a
-batch into the query's checkpoint, so a batch that is tried again, by whichever run,
-judges each record as before. Only the query that has the watermark judges.
+Spark only counts the rows that it drops as late, so the records of the batch are read
+again to find them. A record that is too far ahead would advance the watermark and close
+all windows, so it is left out. The clock is the batch's: Spark writes the time at which
+it planned a batch into the query's checkpoint, so a batch that is tried again, by any
+run, treats each record as before. Only the query that has the watermark decides.
 """
 
 from __future__ import annotations
@@ -51,27 +51,25 @@ class Arrivals:
     """How many records of its streams a batch has read, and how many rows came too late
     for its watermark.
 
-    Spark drops rows where it keeps state, which for an aggregate is behind a first
-    aggregation in each task: events of one task that are late for one group count as
-    one row.
+    Spark drops rows where it keeps state, which for an aggregate is after a partial
+    aggregation in each task: late events of one task and one group count as one row.
     """
 
     records: int
     late: int
     execution: Any = field(default=None, repr=False)
-    """What Spark has run of the batch."""
+    """Spark's execution of the batch."""
     ahead: int = 0
-    """How many records were left out, as they lie too far ahead of the clock."""
+    """How many records were left out because they are too far ahead of the clock."""
     furthest: str = ""
-    """The event that would move a watermark furthest, its time first; '' where there is
+    """The event that would advance a watermark furthest, its time first; '' if there is
     none, or no watermark."""
     without_event_time: int = 0
-    """How many records of streams with a watermark have none: their event time is
-    NULL."""
+    """How many records of streams with a watermark have NULL as event time."""
 
 
 def count_arrivals(records: DataFrame, stream: Stream) -> DataFrame:
-    """The records of one of the query's streams, counted."""
+    """The records of one of the query's streams, counted while they are read."""
     return records.observe(
         f"{_METRIC}{stream.name}", F.count(F.lit(1)).alias("records")
     )
@@ -80,9 +78,9 @@ def count_arrivals(records: DataFrame, stream: Stream) -> DataFrame:
 def watch_events(
     records: DataFrame, stream: Stream, event_ms: Column, is_ahead: Column
 ) -> DataFrame:
-    """The records of a stream with a watermark, of which those are counted that are
-    ahead of time or have no event time, and the one is noted that moves the watermark
-    furthest."""
+    """The records of a stream with a watermark. While they are read, those ahead of
+    time or without event time are counted, and the one that advances the watermark
+    furthest is noted."""
     moving = F.when(~is_ahead, event_ms)
     partition, offset = F.col(f"{RAW}.partition"), F.col(f"{RAW}.offset")
     place = F.concat_ws(
@@ -98,8 +96,8 @@ def watch_events(
 
 
 def read_arrivals(session: SparkSession, query: str) -> Arrivals:
-    """What the query of this name has read in the batch that it is at, of which
-    something has been computed."""
+    """What the query of this name has read in its current batch, of which something has
+    been computed."""
     execution = last_execution(session, query)
     observed = execution.observedMetrics()
     names = str(observed.keys().mkString("\n")).split("\n")
@@ -127,21 +125,21 @@ def read_arrivals(session: SparkSession, query: str) -> Arrivals:
 
 
 def last_execution(session: SparkSession, query: str) -> Any:
-    """What Spark runs of the batch that the query of this name is at."""
+    """Spark's execution of the current batch of the query of this name."""
     java: Any = session._jsparkSession
     running = next(each for each in java.streams().active() if each.name() == query)
     return running.streamingQuery().lastExecution()
 
 
 def _furthest(stream: str, row: Any) -> str:
-    """Such as `2026-03-01T10:00:00.000+00:00, stream orders, record orders 0 17`: topic
-    or file, partition, offset."""
+    """A description such as `2026-03-01T10:00:00.000+00:00, stream orders, record
+    orders 0 17`: topic or file, partition, offset."""
     at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=int(row.getLong(1)))
     return f"{at.isoformat(timespec='milliseconds')}, stream {stream}, record {row.getString(2)}"
 
 
 def dropping_nodes(execution: Any) -> Iterator[Any]:
-    """The operators of the batch that drop what is too late."""
+    """The operators of the batch's plan that drop late rows."""
     return (
         node
         for node in find_nodes(execution.executedPlan())
@@ -158,8 +156,7 @@ def find_nodes(plan: Any) -> Iterator[Any]:
 
 
 _CHECK = "spark.sql.streaming.unsupportedOperationCheck"
-"""Spark refuses to run a part of a streaming query by itself, unless it is not
-asked."""
+"""The setting that makes Spark refuse to run a part of a streaming query by itself."""
 
 
 def watermark_letters(
@@ -168,8 +165,8 @@ def watermark_letters(
     bindings: tuple[StreamBinding, ...],
     arrivals: Arrivals,
 ) -> DeadLetters:
-    """The records of a batch that its watermark refuses, as letters: those that are
-    late, and those that lie too far ahead."""
+    """The dead letters for the records of a batch that its watermark refuses: the late
+    ones, and those too far ahead."""
     letters: DeadLetters = []
     if arrivals.late and select.late_text:
         letters += late_letters(session, select, bindings, arrivals.execution)
@@ -185,13 +182,13 @@ def late_letters(
     bindings: tuple[StreamBinding, ...],
     execution: Any,
 ) -> DeadLetters:
-    """The records of the batch that `execution` has run which Spark dropped as late, as
-    letters.
+    """The dead letters for the records of the batch run by `execution` that Spark
+    dropped as late.
 
     The author's SELECT without its GROUP BY gives the event time of each row, or the
-    window around it; a row is late where that ends at Spark's watermark for the batch
-    or before (`WatermarkSupport.watermarkExpression`). A replay of the batch has the
-    same records and the same watermark.
+    window around it; a row is late if that ends at or before Spark's watermark for the
+    batch (`WatermarkSupport.watermarkExpression`). A replay of the batch has the same
+    records and the same watermark.
     """
     watermark_ms = max(
         int(node.eventTimeWatermarkForLateEvents().get())
@@ -242,7 +239,8 @@ def records_of(
 def raw_records_read(
     session: SparkSession, bindings: tuple[StreamBinding, ...], execution: Any
 ) -> list[tuple[StreamBinding, DataFrame]]:
-    """The raw records of each stream that the batch has read."""
+    """The raw records of each stream that the batch has read, with the stream's
+    binding."""
     return [
         (binding, _raw_records(session, execution, binding)) for binding in bindings
     ]
@@ -251,7 +249,7 @@ def raw_records_read(
 def _raw_records(
     session: SparkSession, execution: Any, binding: StreamBinding
 ) -> DataFrame:
-    """The raw records of a stream that the batch has read."""
+    """The raw records of one stream that the batch has read."""
     named = _named_plans(execution.analyzed(), name_raw(binding.stream))
     raw = java_class("org.apache.spark.sql.classic.Dataset").ofRows(
         session._jsparkSession, next(named).child()
@@ -267,8 +265,8 @@ def _named_plans(plan: Any, name: str) -> Iterator[Any]:
 
 
 def leave_out_ahead(records: DataFrame, binding: StreamBinding) -> DataFrame:
-    """A streaming query's good records, with their raw fields, of a stream with a
-    watermark: those that may move it."""
+    """The good records of a stream with a watermark, without those too far ahead of the
+    clock; for a streaming query, with raw fields."""
     watermark = binding.stream.watermark
     assert watermark is not None
     event, clock = _event_ms(binding.stream), F.unix_millis(F.current_timestamp())
@@ -285,8 +283,8 @@ def ahead_letters(
     bindings: tuple[StreamBinding, ...],
     execution: Any,
 ) -> DeadLetters:
-    """The records of the batch that `execution` has run which were left out, as
-    letters.
+    """The dead letters for the records of the batch run by `execution` that were left
+    out as too far ahead.
 
     `records` are the parsed records of each stream, with their raw fields and their
     position.
@@ -317,8 +315,8 @@ def ahead_letters(
 def without_ahead(
     session: SparkSession, good: DataFrame, binding: StreamBinding, execution: Any
 ) -> DataFrame:
-    """The good records of a stream in the batch that `execution` has run, less those
-    that it has left out."""
+    """The good records of a stream in the batch run by `execution`, without those too
+    far ahead."""
     if binding.stream.watermark is None:
         return good
     return good.where(
@@ -338,8 +336,8 @@ def _is_ahead(session: SparkSession, stream: Stream, execution: Any) -> Column:
 
 
 def _clock_ms(session: SparkSession, execution: Any) -> Column:
-    """The time that `current_timestamp()` had in the batch: a unit test may have
-    stopped it."""
+    """The value of `current_timestamp()` in the batch; in a unit test the clock may be
+    stopped."""
     clock = F.current_timestamp()
     read = (
         session.range(1)
@@ -358,12 +356,12 @@ _JOINS = "symmetricHashJoin"
 
 
 def find_waiting(select: Select, report: Mapping[str, Any]) -> RowsWaiting | None:
-    """What waits after the batch of which Spark gives this progress report; None where
-    nothing does.
+    """What waits in the state after the batch with this progress report of Spark's;
+    None if nothing does.
 
-    In mode `upsert` a group's row is in the table already, so none waits. A DISTINCT is
-    a group of all its columns. A join of streams keeps records for those that they are
-    to meet; which of them have met one Spark does not say.
+    In mode `upsert` the row of a group is in the table already, so nothing waits. A
+    DISTINCT is a group of all its columns. A join of streams keeps records for later
+    matches; Spark does not report which of them have matched.
     """
     if select.writing.output_mode != "append" or not select.query.stateful:
         return None

@@ -1,4 +1,4 @@
-"""One micro-batch, from raw records to a commit that readers see, exactly once."""
+"""How one micro-batch becomes, exactly once, a commit that readers see."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
     """Write one batch of a model: `arrived` are its raw records, or the rows of a
     stateful SELECT.
 
-    Returns the snapshot that has become the table's head; None where nothing was
-    written to the table.
+    Returns the snapshot that has become the table's head; None if nothing was written
+    to the table.
 
     The steps, and what a crash after each leaves:
 
@@ -80,8 +80,8 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
        that no table has: the replay writes others, and `remove_orphan_files` takes
        these.
     4. Write the dead letters, with the same entry.  Dead letters of a batch that is not
-       visible; the replay finds them. Where the batch is itself a replay of dead
-       letters, those that do not fail any more are marked instead.
+       visible; the replay finds them. If the batch is itself a replay of dead letters,
+       those that do not fail any more are marked instead.
     5. Publish the staged snapshot with the ledger entry, which the catalog checks
        atomically.  Everything; the replay stops at step 1.
     """
@@ -91,8 +91,8 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
 
 
 def pass_batch(sink: Sink, batch: int) -> None:
-    """Note a batch in which nothing is for the model, as who has read it for several
-    has found."""
+    """Record a batch that has nothing for the model, as the model that read it for
+    several has found."""
     sink.reached("look-up")
     entry = sink.progress.entry(batch)
     sink.progress.check_topics()
@@ -101,8 +101,8 @@ def pass_batch(sink: Sink, batch: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _NewBatch:
-    """A batch that its table does not have yet: where it goes, its ledger entry, and
-    the rows that are made of it."""
+    """A batch that its table does not have yet: its sink and table, its ledger entry,
+    and its rows."""
 
     number: int
     sink: Sink
@@ -114,10 +114,10 @@ class _NewBatch:
 
 @dataclass(frozen=True, slots=True)
 class _CheckedBatch:
-    """What is known of a batch whose rows are made and may be published.
+    """What was counted and checked of a batch whose rows are made and may be published.
 
     `newest_place` and `source_table` are as the ledger has them: how far a database's
-    log has been read, and the table of the database whose changes these are.
+    log has been read, and the database table that the changes are of.
     """
 
     counts: BatchCounts
@@ -139,8 +139,8 @@ def _write_batch(sink: Sink, arrived: DataFrame, number: int) -> Snapshot | None
     sink.reached("view")
     sink, rows = _make_views(sink, arrived)
     batch = _NewBatch(number, sink, session, table, entry, rows)
-    # Of a feed that has been read, the changes are counted; it is checked before
-    # anything of it is remembered.
+    # If the changes of a feed have been read already, their counts are known: the table
+    # that they are of is checked before anything of them is remembered.
     source_table = check_source_table(sink, table, rows) if rows.feed.is_read else None
     sink.reached("stage")
     with ExitStack() as stack:
@@ -172,8 +172,8 @@ def _write_batch(sink: Sink, arrived: DataFrame, number: int) -> Snapshot | None
         return None
     sink.progress.note_written(entry)
     sink.reached("finish")
-    # `begun.target` is the table as it was written: the catalog's would be read again,
-    # as it has changed.
+    # `begun.target` is the table as it was written; the catalog's would have to be
+    # loaded again.
     sink.emit(batch_committed(sink, outcome, entry, head, begun.target, started))
     return head
 
@@ -184,8 +184,8 @@ def _write_batch(sink: Sink, arrived: DataFrame, number: int) -> Snapshot | None
 def _skip(
     sink: Sink, arrived: DataFrame, table: snapshots.JavaTable, entry: Entry
 ) -> None:
-    """Write nothing of a batch that the table has, and say so."""
-    # its state store must see every batch, or Spark ends the query
+    """Write nothing of a batch that the table has, and emit an event about it."""
+    # the query's state store must see every batch, or Spark ends the query
     if sink.select.query.stateful:
         arrived.write.format("noop").mode("append").save()
     sink.progress.note_written(entry)
@@ -196,10 +196,9 @@ def _skip(
 
 
 def _make_views(sink: Sink, arrived: DataFrame) -> tuple[Sink, BatchRows]:
-    """The rows of a batch, and its sink, whose bindings are those of this batch's
-    files.
+    """The rows of a batch, and its sink with the bindings of this batch's files.
 
-    Raises where what is expected of the rows is known already not to hold.
+    Raises if an expectation that stops the model is already known to fail.
     """
     session, size = arrived.sparkSession, BatchSize.LARGE
     if sink.select.query.stateful:
@@ -222,7 +221,7 @@ def _make_views(sink: Sink, arrived: DataFrame) -> tuple[Sink, BatchRows]:
 
 
 def _stage(session: SparkSession, begun: Begun, write: PreparedWrite) -> Staged | None:
-    """Write the rows into a staged snapshot; one that turns out to change nothing is
+    """The staged write of the rows; None if it changes nothing, in which case it is
     discarded."""
     staged = stage(session, begun, write.statement, write.settings)
     if write.only_adds:
@@ -239,10 +238,10 @@ def _stage(session: SparkSession, begun: Begun, write: PreparedWrite) -> Staged 
 def _check_staged(
     batch: _NewBatch, staged: Staged | None, source_table: str | None
 ) -> _CheckedBatch:
-    """What the batch's rows have been counted to be, now that they are made.
+    """The counts of the batch now that its rows are made.
 
-    `source_table` is None where it is not known yet. Raises, once what is staged is
-    discarded, where the batch must not be published.
+    `source_table` is None if it is not known yet. If the batch must not be published,
+    discards what is staged, and raises.
     """
     sink, table, rows = batch.sink, batch.table, batch.rows
     counts = rows.counters.read()
@@ -261,7 +260,8 @@ def _check_staged(
 
 
 def _read_arrivals(batch: _NewBatch, counts: BatchCounts) -> Arrivals:
-    """What the batch has read, which a stateful model's query knows by itself."""
+    """How many records the batch has read; for a stateful model, from the metrics of
+    its query."""
     sink = batch.sink
     if sink.arrivals is None:
         return Arrivals(counts.records, 0)
@@ -278,8 +278,8 @@ def _read_arrivals(batch: _NewBatch, counts: BatchCounts) -> Arrivals:
 def _find_dead_letters(
     batch: _NewBatch, counts: BatchCounts, arrivals: Arrivals, unknown: DataFrame | None
 ) -> DeadLetters:
-    """The dead letters of a batch: records that the SELECT, a mirror's memory
-    (`unknown`) or a watermark refuses, and files that cannot be read."""
+    """The dead letters of a batch: records that the SELECT or a watermark refuses,
+    changes whose missing values are `unknown`, and files that cannot be read."""
     sink, session, rows = batch.sink, batch.session, batch.rows
     letters = find_letters(sink, rows, counts) if counts.rejected else []
     if unknown is not None:
@@ -291,9 +291,9 @@ def _find_dead_letters(
 
 
 def _settle_dead_letters(batch: _NewBatch, letters: DeadLetters) -> int:
-    """Write the dead letters of a batch; how many were written now.
+    """Write the dead letters of a batch. Returns how many were written now.
 
-    A replay of dead letters writes none: those that fail again still stand in their
+    A replay of dead letters writes none: those that fail again are still in their
     table, and the others are marked.
     """
     sink = batch.sink
@@ -315,8 +315,8 @@ def _settle_dead_letters(batch: _NewBatch, letters: DeadLetters) -> int:
 def _write_dead_letters(
     sink: Sink, session: SparkSession, letters: DeadLetters, entry: Entry
 ) -> int:
-    """Write the dead letters of a batch that has some, once; how many were written
-    now."""
+    """Write the dead letters of a batch, of which there are some, once. Returns how
+    many were written now."""
     model = sink.model
     written = write_dead_letters(session, model, letters, entry)
     if written is None:
@@ -345,7 +345,8 @@ def _complete_entry(
     checked: _CheckedBatch,
     arrivals: Arrivals,
 ) -> Entry:
-    """The batch's ledger entry, with what is known of it once it is staged."""
+    """The batch's ledger entry, completed with what is known once the batch is
+    staged."""
     counts, older = checked.counts, 0
     if staged is not None:
         older = batch.rows.counters.count_older(rows_written(staged.snapshot.summary))
@@ -370,10 +371,10 @@ def _publish(
     entry: Entry,
     prepare_again: Callable[[], PreparedWrite | None],
 ) -> Snapshot | None:
-    """Make the staged snapshot current. One that may not be replayed on top of a
-    foreign commit is staged again.
+    """Make the staged snapshot current. If a foreign commit came in between and the
+    staged one may not be replayed on top of it, it is staged again.
 
-    None where that commit has brought all keys which the batch would have added.
+    None if that commit has brought all keys that the batch would have added.
     """
     model, progress, table = sink.model, sink.progress, staged.table
     for _ in range(PUBLISH_TRIES):
@@ -404,8 +405,8 @@ def _publish(
 
 
 def write_dead_letter_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
-    """Write the bad records of one batch of a stateful model's streams: the companion
-    of its streaming query."""
+    """Write the bad records of one batch of a stateful model's streams, in the query
+    that runs beside its streaming query."""
     entry = sink.progress.entry(batch)
     session = arrived.sparkSession
     arrived, bindings = open_files(session, arrived, sink.bindings, sink.emit)

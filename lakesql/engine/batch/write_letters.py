@@ -1,5 +1,5 @@
-"""The table of dead letters of a model: made, and appended to so that each record is
-one letter, however often its batch is written."""
+"""How dead letters are written to a model's dead-letter table: each record once,
+however often its batch is written."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ from lakesql.names import (
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """How many dead letters were written, how many for each reason, and where the files
-    of their table are."""
+    """How many dead letters were written, how many for each reason, and where the
+    table's files are."""
 
     count: int
     reasons: tuple[tuple[str, int], ...]
@@ -58,20 +58,20 @@ class Rejection:
 def write_dead_letters(
     session: SparkSession, model: Model, letters: DeadLetters, entry: Entry
 ) -> Rejection | None:
-    """Append `letters`, of which there are some, to the model's table of dead letters,
-    with the batch's entry.
+    """Append `letters`, of which there are some, to the model's dead-letter table, with
+    the batch's entry. Returns what was written, None if all were there already.
 
-    A record is one letter, however often it is read: those that are here already are
-    left out, whichever batch or checkpoint has written them; None if all are. So it is
-    safe to write them before the batch itself becomes visible: a crash between the two
-    replays the batch, and finds them here. They are staged and published as the batch
-    itself is.
+    Each record has one dead letter, however often it is read: those in the table are
+    left out, whichever batch or checkpoint has written them. So they can be written
+    before the batch itself becomes visible: after a crash between the two, the batch is
+    replayed, and they are found here. They are staged and published like the batch
+    itself.
     """
     make_letter_table(session, model)
     found = _complete(union_letters(letters), model, entry).persist()
     try:
-        # Another runner, or a stateful model's other query, may bring them meanwhile:
-        # so they are looked for each time.
+        # Another runner, or a stateful model's other query, may write them meanwhile,
+        # so each attempt looks for them.
         return until_published(
             lambda: _append(session, model, found, entry), model.table.dead_letter
         )
@@ -80,11 +80,11 @@ def write_dead_letters(
 
 
 def make_letter_table(session: SparkSession, model: Model) -> None:
-    """Make the model's table of dead letters, or add the columns that an older version
-    of lakesql has not made."""
+    """Create the model's dead-letter table, or add the columns that a table of an older
+    version of lakesql lacks."""
     table = model.table.dead_letter
     if not table_exists(session, table):
-        # A stateful model's two queries may come here at once.
+        # A stateful model's two queries may do this at the same time.
         for statement in create_table(dead_letter_spec(model.table), "IF NOT EXISTS"):
             session.sql(statement)
         return
@@ -99,8 +99,8 @@ def make_letter_table(session: SparkSession, model: Model) -> None:
 def _append(
     session: SparkSession, model: Model, found: DataFrame, entry: Entry
 ) -> Rejection | None:
-    """Write those of the letters that are not there. Raises `HeadMovedError` where that
-    has changed meanwhile."""
+    """Write the dead letters that the table does not have. Raises `HeadMovedError` if
+    the table has changed meanwhile."""
     table = model.table.dead_letter
     there = load_table(session, table)
     begun = begin_commit(there)
@@ -130,8 +130,8 @@ def _append(
 
 
 def _newest_entry(table: JavaTable, entry: Entry, model: Model) -> Entry | None:
-    """The newest entry of the same checkpoint, which is to be the same where it is of
-    the same batch."""
+    """The newest entry of the same checkpoint; None if there is none. Raises if it is
+    of the same batch but of other positions."""
     newest = read_entry(table, entry.model, entry.checkpoint)
     if newest is not None and newest.batch == entry.batch:
         check_same(newest, entry, model.name)
@@ -141,17 +141,17 @@ def _newest_entry(table: JavaTable, entry: Entry, model: Model) -> Entry | None:
 def _without_written(
     letters: DataFrame, written: DataFrame, batch: int | None
 ) -> DataFrame:
-    """The letters of records that have none among those that were written.
+    """The dead letters whose records have none among the `written` ones.
 
-    What has neither an offset nor a time is no record that can be told from another
-    one: a row of a stateful SELECT, of a table, or a line of a recording that is no
-    record. It is looked for where the batch itself is tried again, `batch`.
+    What has neither an offset nor a time cannot be distinguished from other records: a
+    row of a stateful SELECT or of a table, or an unreadable line of a recording. It is
+    compared only with dead letters of the same `batch`, when that is tried again.
     """
     at_us, offset = F.unix_micros("timestamp"), F.col("offset")
     first, last, first_us, last_us = letters.agg(
         F.min(offset), F.max(offset), F.min(at_us), F.max(at_us)
     ).collect()[0]
-    # As literals, by which Iceberg leaves out the files that cannot have them.
+    # As literals, with which Iceberg skips the files that cannot have them.
     from_us, to_us = (F.timestamp_micros(F.lit(us)) for us in (first_us, last_us))
     near = written.where(offset.isNull() | offset.between(F.lit(first), F.lit(last)))
     near = near.where(

@@ -1,11 +1,11 @@
-"""The one commit by which a table gets rows and their entry in the ledger: staged, then
-published or discarded.
+"""How a table gets rows and their ledger entry in one commit: staged, then published or
+discarded.
 
-Staged rows are files and a snapshot that the catalog knows nothing of. To publish them
-is to replace the table's metadata, which the catalog does only if they still are those
-in which the ledger was looked up. So a batch that is in the ledger is never written
-again, whoever writes it: also a runner that was paused, and wakes up after another has
-taken over.
+Staged rows are files and a snapshot that the catalog does not know. Publishing replaces
+the table's metadata, which the catalog does only if the metadata are still those in
+which the ledger was looked up. So a batch that is in the ledger is never written again,
+by any runner, including one that was suspended and continues after another has taken
+over.
 """
 
 from __future__ import annotations
@@ -54,19 +54,19 @@ _RETRY = (
     ("commit.retry.min-wait-ms", "100"),
     ("commit.retry.max-wait-ms", "60000"),
 )
-"""The properties of a table that say what a commit does when another one was faster,
+"""The table properties that control the retries of a commit that lost against another,
 with Iceberg's defaults."""
 
 
 STAGED_FOR_MS = 6 * 3_600_000
-"""For how long what is staged may be published. Nobody knows its files, and orphans may
-go when they are a day old."""
+"""For how long a staged commit may be published. No table has its files, and orphans
+may be removed when they are a day old."""
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A table as the catalog has it, and as it was when a commit was begun, to be
-    written to: the `target`."""
+    """A table as the catalog has it, and the `target`: the table as it was when a
+    commit was begun, to be written to."""
 
     table: JavaTable
     target: JavaTable
@@ -74,8 +74,8 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A commit that is made but for its last step: `made` is Iceberg's snapshot, and
-    `facts` what its JSON says."""
+    """A commit that is complete but for its publication: `made` is Iceberg's snapshot,
+    and `facts` its JSON."""
 
     table: JavaTable
     made: Any
@@ -83,7 +83,7 @@ class Staged:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The snapshot."""
+        """The staged snapshot."""
         return snapshot_of(self.facts)
 
 
@@ -93,14 +93,13 @@ class HeadMovedError(Exception):
 
 
 PUBLISH_TRIES = 5
-"""How often a commit is made anew because a foreign one moved the head, before it
+"""How often a commit is attempted again because a foreign one moved the head, before it
 fails."""
 
 
 def until_published(attempt: Callable[[], T], table: TableName) -> T:
-    """What an attempt at a commit gives, which is made again while `HeadMovedError`
-    says that a foreign one came between. Raises what `conflict` is of one that came
-    between each time."""
+    """The result of `attempt`, which is called again while it raises `HeadMovedError`.
+    Raises the error of `conflict` if it does so each time."""
     for _ in range(PUBLISH_TRIES):
         try:
             return attempt()
@@ -110,7 +109,7 @@ def until_published(attempt: Callable[[], T], table: TableName) -> T:
 
 
 def conflict(table: TableName) -> TransientError:
-    """The error where other writers were faster each time."""
+    """The error for a commit that lost against other writers each time."""
     return TransientError.of(
         "commit-conflict",
         f"Other writers committed to {table} each time that this batch was ready.",
@@ -118,10 +117,10 @@ def conflict(table: TableName) -> TransientError:
 
 
 def begin_commit(table: JavaTable) -> Begun:
-    """The table as it is now, after it was refreshed, for one commit that the catalog
-    does not learn of."""
-    # The table that Iceberg's transactions have cannot be read, as a MERGE does. This
-    # one can.
+    """The table, refreshed now, prepared for one commit that the catalog does not learn
+    of."""
+    # Unlike the table object of Iceberg's transactions, this one can be read, which a
+    # MERGE does.
     operations = table.newTransaction().table().operations()
     return Begun(
         table,
@@ -135,8 +134,8 @@ def stage(
     statement: str,
     settings: Mapping[str, str] = MappingProxyType({}),
 ) -> Staged:
-    """Run an INSERT or a MERGE into a table, as it was when the commit was begun. Spark
-    has these `settings` then."""
+    """Run an INSERT or a MERGE into the table as it was when the commit was begun, with
+    these Spark settings, and return the staged commit."""
     before = head_of(begun.target)
     with changed_settings(session, settings):
         write_to(session, statement, begun.target)
@@ -147,7 +146,8 @@ def stage(
 
 
 def stage_nothing(begun: Begun) -> Staged:
-    """A commit of no rows, for an entry that says what has been read."""
+    """A staged commit without rows, for a ledger entry that only records what has been
+    read."""
     begun.target.newAppend().commit()
     return _staged(begun)
 
@@ -156,10 +156,10 @@ def stage_nothing(begun: Begun) -> Staged:
 class Publication:
     """A staged commit that is to become the head of the table `name`, with its entry.
 
-    `is_written` says whether the refreshed table holds the batch. `can_replay` says
-    that the rows may be added on top of foreign commits. Rows that are appended may. A
-    MERGE may not, even where it has only inserted: a foreign commit may have brought
-    the same key.
+    `is_written` tells whether the refreshed table holds the batch. `can_replay`: the
+    rows may be added on top of foreign commits. That holds for appended rows, but not
+    for a MERGE, even if it has only inserted: a foreign commit may have brought the
+    same key.
     """
 
     staged: Staged
@@ -171,10 +171,10 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """The metadata `updated` that are to replace the `base` of a table, with the commit
-    of `publication` as the head.
+    """The metadata `updated` that are to replace the metadata `base` of a table, with
+    the commit of `publication` as the head.
 
-    `head` is what the snapshot will be.
+    `head` is the snapshot that becomes the head.
     """
 
     publication: Publication
@@ -189,15 +189,14 @@ class Replacement:
 
 
 def publish(publication: Publication) -> Snapshot:
-    """Make a staged snapshot current, with its entry, atomically; returns what became
-    the head.
+    """Make a staged snapshot current, with its entry, atomically; returns the new head.
 
-    With it goes the tag of the model's ledger: from the commit on nobody expires the
-    newest entry, whatever maintenance a table gets, and whoever does it.
+    The same commit moves the tag of the model's ledger to it, so no maintenance,
+    whoever runs it, can expire the newest entry.
 
-    Raises `HeadMovedError` where a foreign commit came between and the staged one
-    cannot be replayed on top of it, so that it is discarded, and a `RunError`
-    (`batch-published`) where another runner has published the same batch.
+    Raises `HeadMovedError` if a foreign commit came in between and the staged one
+    cannot be replayed on top of it; it is then discarded. Raises `RunError`
+    (`batch-published`) if another runner has published the same batch.
     """
     tries = 0
     while True:
@@ -220,16 +219,16 @@ def publish(publication: Publication) -> Snapshot:
 
 
 def replacement_of(publication: Publication, is_again: bool) -> Replacement | Snapshot:
-    """What is to be committed on the table as it is now; the snapshot where it is there
-    already.
+    """What is to be committed on the table as it is now; the snapshot if the table has
+    it already.
 
-    Raises what `publish` raises. `is_again`: it has been tried to commit it before.
+    Raises what `publish` raises. `is_again`: a commit of it has been tried before.
     """
     staged, name = publication.staged, publication.name
     table = staged.table
     begun = begin_commit(table)  # what is asked from here on is what is replaced
     if is_again and (found := table.snapshot(staged.snapshot.id)) is not None:
-        # the catalog had made the commit that it called failed
+        # the catalog made the commit that it reported as failed
         return read_snapshot(found)
     if publication.is_written():
         raise overtaken(f"Another runner has written this batch of {name}.")
@@ -246,7 +245,7 @@ def replacement_of(publication: Publication, is_again: bool) -> Replacement | Sn
         staged = _replay(staged, begun)
     entry = publication.entry
     summary = staged.facts["summary"] | summary_of(entry)
-    # made now: when it becomes the head
+    # the snapshot's time is when it becomes the head
     facts = {**staged.facts, "timestamp-ms": now_ms(), "summary": summary}
     updated = _with_head(base, facts, ledger_tag(entry.model))
     return Replacement(
@@ -255,7 +254,7 @@ def replacement_of(publication: Publication, is_again: bool) -> Replacement | Sn
 
 
 def is_commit_failure(error: Py4JJavaError) -> bool:
-    """Whether a catalog has not made a commit, as another one was faster."""
+    """Whether a catalog has rejected a commit because another one was faster."""
     return (
         str(error.java_exception.getClass().getName())
         == f"{_API}exceptions.CommitFailedException"
@@ -263,8 +262,8 @@ def is_commit_failure(error: Py4JJavaError) -> bool:
 
 
 def tag_head(table: JavaTable, model: str) -> None:
-    """Give the head of a table that was made with an entry the tag of the model's
-    ledger, as `publish` does."""
+    """Tag the head of a table that was created with an entry as the model's newest
+    entry, as `publish` does."""
     tag, head = ledger_tag(model), table.currentSnapshot().snapshotId()
     set_tag(
         table.manageSnapshots(), tag, head, is_there=table.refs().containsKey(tag)
@@ -272,7 +271,7 @@ def tag_head(table: JavaTable, model: str) -> None:
 
 
 def discard(staged: Staged) -> None:
-    """Delete the files of a staged snapshot, which nobody has seen."""
+    """Delete the files of a staged snapshot, which no reader has seen."""
     io = staged.table.io()
     files = (*staged.made.addedDataFiles(io), *staged.made.addedDeleteFiles(io))
     _delete(staged, [str(file.location()) for file in files])
@@ -285,8 +284,8 @@ def _staged(begun: Begun) -> Staged:
 
 
 def _follows(staged: Staged, base: Any) -> bool:
-    """Whether the staged snapshot is what would be made of these metadata: in format
-    version 3 its rows have ids."""
+    """Whether the staged snapshot directly follows these metadata: by its parent, its
+    sequence number and, in format version 3, its row ids."""
     head, facts = base.currentSnapshot(), staged.facts
     is_next = (head.snapshotId() if head is not None else None) == facts.get(
         "parent-snapshot-id"
@@ -308,8 +307,8 @@ def wait_before_try(table: JavaTable, tries: int) -> float | None:
 
 
 def _replay(staged: Staged, begun: Begun) -> Staged:
-    """Rows that were appended, staged on top of the table as it is now, with the files
-    that they are in."""
+    """The appended rows, staged again on top of the table as it is now, with the same
+    data files."""
     append = begun.target.newAppend()
     for file in staged.made.addedDataFiles(staged.table.io()):
         append = append.appendFile(file)
@@ -333,7 +332,7 @@ def _with_head(base: Any, facts: Mapping[str, Any], tag: str) -> Any:
 
 
 def _delete_metadata(staged: Staged) -> None:
-    """Delete the manifests and the list of them that are the staged snapshot's own."""
+    """Delete the manifests and the manifest list that only the staged snapshot has."""
     manifests = staged.made.allManifests(staged.table.io())
     own = [
         str(manifest.path())

@@ -1,9 +1,9 @@
-"""The commits of several tables as one: all of them become their tables' heads in one
-step of the catalog, or none.
+"""How the commits of several tables become one: all of them become their tables' heads
+in one step of the catalog, or none does.
 
-A REST catalog has a request for it. One in a database keeps where the newest metadata
-of a table are in a row: these rows are changed in one transaction. Of other catalogs
-the tables are committed one after another.
+A REST catalog has a request for it. A catalog in a database has the location of each
+table's newest metadata in a row: these rows are changed in one transaction. In other
+catalogs the tables are committed one after another.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ class CommitTogether(Protocol):
     """How a catalog commits several tables."""
 
     is_atomic: bool
-    """Whether nobody can see one of them before the others."""
+    """Whether no reader can see one of the commits before the others."""
 
     def commit(self, replacements: Sequence[Replacement]) -> None:
-        """Replace the metadata of all tables. Raises `CommitRefusedError` where another
-        commit came between."""
+        """Replace the metadata of all tables. Raises `CommitRefusedError` if another
+        commit came in between."""
         ...
 
 
 class CommitRefusedError(Exception):
-    """Somebody has committed to one of the tables since their metadata were read."""
+    """One of the tables has been committed to since its metadata were read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What became of the commits of several tables, by their models.
+    """The results of committing several tables, by model.
 
-    `heads` are the snapshots of those that are published. Those of `moved` must be
-    staged again, as foreign commits came between; then no other is published any more,
-    and `waiting` are these.
+    `heads` are the snapshots that are published. If foreign commits came in between,
+    the commits of the models in `moved` must be staged again; then no further commit is
+    published yet, and `waiting` are the others.
     """
 
     heads: Mapping[str, Snapshot]
@@ -88,10 +88,10 @@ def commit_of(catalog: OpenCatalog, session: SparkSession) -> CommitTogether:
 def publish_together(
     publications: Mapping[str, Publication], catalog: CommitTogether
 ) -> Published:
-    """Make the staged commits of several models the heads of their tables: all, or none
-    where the catalog can do that.
+    """Make the staged commits of several models the heads of their tables: all or none,
+    if the catalog can do that.
 
-    Raises `OneFailedError`, whose reason is what `publish` would raise of one model,
+    Raises `OneFailedError`, whose reason is what `publish` would raise for that model,
     and what the catalog raises.
     """
     current, tries = dict(publications), 0
@@ -129,12 +129,13 @@ def publish_together(
 
 
 class InOrder:
-    """One table after another: somebody may see the first ones before the last."""
+    """Commits one table after another: readers may see the first ones before the
+    last."""
 
     is_atomic = False
 
     def commit(self, replacements: Sequence[Replacement]) -> None:
-        """Commit each. Those before the one that is refused are there then."""
+        """Commit each table. If one is refused, those before it stay committed."""
         for each in replacements:
             try:
                 each.table.operations().commit(each.base, each.updated)
@@ -178,9 +179,9 @@ class _Rest:
 
 
 def _lacks_request(error: Py4JJavaError) -> bool:
-    """Whether a REST catalog does not know the request: it answers 404 or 405.
+    """Whether a REST catalog does not support the request: it answers 404 or 405.
 
-    All tables were loaded a moment ago: what it does not find is none of them.
+    All tables were loaded a moment ago, so what it does not find is the request.
     """
     name = str(error.java_exception.getClass().getSimpleName())
     return name in ("NoSuchTableException", "RESTException")
@@ -192,8 +193,8 @@ def _not_atomic(catalog: str) -> ProfileError:
 
 
 class _Database:
-    """The rows of a catalog in a database, which name the metadata of its tables, in
-    one transaction."""
+    """Changes the rows that name the metadata of tables in a catalog's database, in one
+    transaction."""
 
     is_atomic = True
 
@@ -220,7 +221,7 @@ class _Database:
 
 def _write_metadata(replacement: Replacement) -> str:
     """Write the file of a table's next metadata, named as Iceberg's own catalogs name
-    it; where it is."""
+    it; returns its location."""
     parser = java_class(f"{_API}TableMetadataParser")
     former = (
         str(replacement.base.metadataFileLocation())

@@ -1,10 +1,10 @@
-"""A table and its ledger under another name of their model: what a rename changes in
-the catalog, each step once.
+"""How a table and its ledger get a new name when their model is renamed: the changes in
+the catalog, each made once.
 
-Snapshots cannot be changed. So a rename appends one snapshot without a file for each
-query of the model, which has the query's newest entry under its new name, and moves the
-ledger's tags to these. The table's UUID and history stay, and with them the positions
-of who streams it.
+Snapshots cannot be changed. So a rename appends, for each query of the model, one
+snapshot without files that has the query's newest entry under its new name, and moves
+the ledger's tags to these. The table's UUID and history stay, and with them the
+positions of models that stream it.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _API = "org.apache.iceberg."
 
 
 def rename_table(session: SparkSession, before: TableName, after: TableName) -> None:
-    """Give a table its other name in the catalog; nothing where that is done. Its files
-    stay where they are.
+    """Rename a table in the catalog; nothing if that is done already. Its files stay
+    where they are.
 
-    Raises `RunError` (`rename-impossible`) where the catalog cannot do that, or both
-    tables are there.
+    Raises `RunError` (`rename-impossible`) if the catalog does not support it, or both
+    tables exist.
     """
     if before == after or not table_exists(session, before):
         return
@@ -69,11 +69,11 @@ def rename_entries(
     former: str,
     model: str,
 ) -> bool:
-    """Let the newest ledger entry of each of `owners`, the names of queries, stand
-    under its new name; whether it did.
+    """Write the newest ledger entry of each of `owners`, the old names of queries,
+    under its new name, in one commit. Returns whether it was done now.
 
-    Who has renamed it from `former` to `model` stands in the table's property then. It
-    is one commit of the table.
+    The former name is then recorded in a property of the table, which tells that the
+    rename from `former` to `model` is done.
     """
     if not table_exists(session, name):
         return False
@@ -93,8 +93,8 @@ def rename_entries(
 
 
 def _renamed(entry: Entry, owner: str) -> Entry:
-    """The entry under another name. What it counts is counted in the snapshot of its
-    batch."""
+    """The entry under another name, without the counts, which belong to the snapshot of
+    its batch."""
     return replace(
         entry, model=owner, late=0, violations=(), remembered=0, older=0, rescued=()
     )

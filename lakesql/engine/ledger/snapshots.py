@@ -1,5 +1,5 @@
-"""Iceberg tables through Spark's JVM, freshly loaded: their snapshots, and what else a
-batch asks of them."""
+"""What a batch reads of an Iceberg table through Spark's JVM: its snapshots and ledger
+entries, properties and sizes, as freshly loaded."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def load_table(session: SparkSession, name: TableName) -> JavaTable:
 
 
 def read_json(table: JavaTable) -> str:
-    """All metadata of the table, as it was loaded: Iceberg's own JSON."""
+    """All metadata of the table, as it was loaded, in Iceberg's JSON."""
     return str(
         java_class("org.apache.iceberg.TableMetadataParser").toJson(
             table.operations().current()
@@ -48,15 +48,15 @@ def table_exists(session: SparkSession, name: TableName) -> bool:
 
 
 def table_id(table: JavaTable) -> str:
-    """The UUID that the table got when it was made."""
+    """The UUID that the table got when it was created."""
     return str(table.uuid())
 
 
 def read_entry(
     table: JavaTable, model: str, checkpoint: str | None = None
 ) -> Entry | None:
-    """The newest entry of `model` in the table's ledger; with `checkpoint`, of that
-    one."""
+    """The newest entry of `model` in the table's ledger; with `checkpoint`, the newest
+    of that checkpoint. None if there is none."""
     return newest_entry(
         read_ledger(table, (ledger_tag(model),)),
         model,
@@ -66,7 +66,7 @@ def read_entry(
 
 
 def read_newest_entry(table: JavaTable) -> Entry | None:
-    """The newest entry in the table's ledger, of whichever model."""
+    """The newest entry in the table's ledger, of any model; None if there is none."""
     return newest_entry(
         read_ledger(table, _ledger_tags(table)), None, find_snapshot(table)
     )
@@ -74,7 +74,7 @@ def read_newest_entry(table: JavaTable) -> Entry | None:
 
 def read_ledger(table: JavaTable, tags: Iterable[str]) -> Iterator[Snapshot]:
     """The snapshots that may have a ledger entry: those of `read_history`, then those
-    that the table carries."""
+    recorded in the table's properties."""
     yield from read_history(table, tags)
     if (head := table.currentSnapshot()) is not None:
         yield from map(
@@ -84,17 +84,17 @@ def read_ledger(table: JavaTable, tags: Iterable[str]) -> Iterator[Snapshot]:
 
 
 def carrying_properties(table: Any) -> dict[str, str]:
-    """The properties of a table, or of a `TableMetadata` of Iceberg's, that carries its
-    ledger; none of others."""
+    """The properties of a table, or of an Iceberg `TableMetadata`, if its ledger is
+    recorded in them; otherwise empty."""
     found = table.properties()
-    # as one text: each key of a Java map is a question of its own
+    # as one text: reading each key of a Java map would be a call of its own
     text = str(found.toString())
     return dict(found) if may_carry(text) else {}
 
 
 def _ledger_tags(table: JavaTable) -> Iterator[str]:
-    """The tags of all models, the newest first: looked for when the first one is asked
-    for, as few walks end early."""
+    """The tags of all models, the newest first. They are read when the first one is
+    needed, which is rare."""
     refs = {
         str(name): table.refs().get(name).snapshotId() for name in table.refs().keySet()
     }
@@ -110,8 +110,8 @@ def read_history(table: JavaTable, tags: Iterable[str] = ()) -> Iterator[Snapsho
     """The snapshots from the head of the main branch to its root, each loaded when it
     is asked for.
 
-    Where snapshots on the way have been expired, so that the walk does not reach the
-    root, those with the `tags` come last: nobody expires what has a tag.
+    If snapshots on the way have expired, so that the walk does not reach the root,
+    those with the `tags` come last: tagged snapshots do not expire.
     """
     snapshot = table.currentSnapshot()
     parent = None
@@ -125,8 +125,8 @@ def read_history(table: JavaTable, tags: Iterable[str] = ()) -> Iterator[Snapsho
 
 
 def find_abandoned(table: JavaTable, history: Collection[int]) -> dict[int, int]:
-    """The times, in milliseconds, of the snapshots that the table still has and that do
-    not lead to its head."""
+    """The snapshots that the table still has and that are no ancestors of its head,
+    with their times in milliseconds."""
     snapshots = table.snapshots()
     if len(snapshots) <= len(history):
         return {}
@@ -135,8 +135,8 @@ def find_abandoned(table: JavaTable, history: Collection[int]) -> dict[int, int]
 
 
 def has_hidden_snapshots(table: JavaTable) -> bool:
-    """Whether the table, as it was loaded, has had snapshots before the one that its
-    catalog shows alone."""
+    """Whether the table, as it was loaded, had snapshots before the only one that its
+    catalog shows."""
     head = table.currentSnapshot()
     return (
         head is not None
@@ -156,14 +156,14 @@ def find_snapshot(table: JavaTable) -> Callable[[int], Snapshot | None]:
 
 
 def head_of(table: JavaTable) -> int | None:
-    """The id of the table's current snapshot; None where it has none."""
+    """The id of the table's current snapshot; None if it has none."""
     snapshot = table.currentSnapshot()
     return snapshot.snapshotId() if snapshot is not None else None
 
 
 def rewrites_files(table: JavaTable) -> bool:
-    """Whether a MERGE writes each data file anew that has one of its rows, as it does
-    unless the table says no."""
+    """Whether a MERGE rewrites each data file that has one of its rows (copy-on-write),
+    as it does unless a property of the table says otherwise."""
     return (
         str(table.properties().getOrDefault("write.merge.mode", "copy-on-write"))
         == "copy-on-write"
@@ -171,7 +171,7 @@ def rewrites_files(table: JavaTable) -> bool:
 
 
 def target_file_bytes(table: JavaTable) -> int:
-    """The size of data files that the table asks its writers for."""
+    """The size of data files that the table's properties ask writers for."""
     return int(
         table.properties().getOrDefault(
             "write.target-file-size-bytes", str(TARGET_FILE_SIZE_BYTES)
@@ -180,20 +180,20 @@ def target_file_bytes(table: JavaTable) -> int:
 
 
 def is_partitioned(table: JavaTable) -> bool:
-    """Whether the table has partitions."""
+    """Whether the table is partitioned."""
     return bool(table.spec().isPartitioned())
 
 
 def is_empty(table: JavaTable) -> bool:
-    """Whether the table, as it was loaded, certainly has no row: no file of it has one,
-    whatever was deleted of it."""
+    """Whether the table, as it was loaded, certainly has no row: its files have none,
+    not even deleted ones."""
     snapshot = table.currentSnapshot()
     return snapshot is None or read_snapshot(snapshot).is_empty
 
 
 def set_tag(manage: Any, tag: str, snapshot_id: int, *, is_there: bool) -> Any:
-    """Iceberg's builder `manage` (`ManageSnapshots`), by which a tag is on a snapshot
-    once it is committed: one that `is_there` is moved."""
+    """Iceberg's builder `manage` (`ManageSnapshots`) with a change that sets a tag on a
+    snapshot once it is committed; a tag that `is_there` is moved."""
     return (
         manage.replaceTag(tag, snapshot_id)
         if is_there
@@ -202,10 +202,10 @@ def set_tag(manage: Any, tag: str, snapshot_id: int, *, is_there: bool) -> Any:
 
 
 def measure(table: JavaTable) -> tuple[float, float]:
-    """The rows of the data files of the table, as it was loaded, deleted ones too, and
-    the bytes of all its files.
+    """The number of rows in the data files of the table, as it was loaded, including
+    deleted ones, and the bytes of all its files.
 
-    Without end where its last writer does not say it.
+    Infinite if the table's last writer has not recorded it.
     """
     if (snapshot := table.currentSnapshot()) is None:
         return 0, 0
@@ -219,12 +219,14 @@ def measure(table: JavaTable) -> tuple[float, float]:
 def distribution(
     table: JavaTable, is_changing: bool, inserts: bool, gathers: bool, is_together: bool
 ) -> dict[str, str]:
-    """The settings by which a statement brings its rows to the tasks that write them.
+    """The settings by which a statement distributes its rows to the tasks that write
+    them.
 
-    That is how the table says that its kind does; where rows that `is_changing` a table
-    are all new (`inserts`), as a MERGE does. One that `gathers` writes its rows in one
-    file, where the table would have one of each task of the join. Rows that come in one
-    task (`is_together`) are written by it, and sent to no other one.
+    By default that is what the table's properties say for the kind of statement; if
+    rows that are changing a table (`is_changing`) are all new (`inserts`), what they
+    say for a MERGE. With `gathers`, the rows are written to one file, where the table
+    would get one from each task of the join. With `is_together`, rows that come in one
+    task are written by it, without a shuffle.
     """
     properties = table.properties()
     merging = properties.get("write.merge.distribution-mode")
@@ -248,26 +250,26 @@ def distribution(
 
 
 def read_snapshot(snapshot: Any) -> Snapshot:
-    """An `org.apache.iceberg.Snapshot`."""
+    """An `org.apache.iceberg.Snapshot` as a value."""
     return snapshot_of(read_facts(snapshot))
 
 
 def read_facts(snapshot: Any) -> dict[str, Any]:
-    """Iceberg's own JSON of an `org.apache.iceberg.Snapshot`."""
-    # As one text: each key of a Java map is a question of its own.
+    """Iceberg's JSON of an `org.apache.iceberg.Snapshot`."""
+    # As one text: reading each key of a Java map would be a call of its own.
     return dict(
         json.loads(java_class("org.apache.iceberg.SnapshotParser").toJson(snapshot))
     )
 
 
 def former_models(table: JavaTable) -> tuple[str, ...]:
-    """The names that the model of a table had before, the newest last; none where it
-    was never renamed."""
+    """The former names of a table's model, the newest last; none if it was never
+    renamed."""
     return parse_formers(str(table.properties().getOrDefault(FORMER_PROPERTY, "")))
 
 
 def is_former(table: JavaTable, owner: str) -> bool:
-    """Whether a query is that of a name which the model of the table had before."""
+    """Whether a query has a name that comes from a former name of the table's model."""
     suffixes = (REPLAY_SUFFIX, DEAD_LETTER_SUFFIX, "")
     return owner in {
         former + suffix for former in former_models(table) for suffix in suffixes
@@ -275,5 +277,5 @@ def is_former(table: JavaTable, owner: str) -> bool:
 
 
 def parse_formers(text: str) -> tuple[str, ...]:
-    """What the property of a table says of former names."""
+    """The former names that a table's property lists."""
     return tuple(filter(None, text.split(",")))

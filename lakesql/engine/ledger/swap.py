@@ -1,9 +1,9 @@
-"""One table's contents become another's, in one commit of the other: how a rebuild
-ends.
+"""How a rebuild ends: the contents of the table that was filled become those of the
+live table, in one commit.
 
-The table that is filled beside the live one (its replacement) gets the schema, with its
-field ids, and the partition spec that the live table will have after the swap, before
-its first write. So its files fit the live table as they are.
+The table that is filled beside the live one (its replacement) gets, before its first
+write, the schema, with its field ids, and the partition spec that the live table will
+have after the swap. So its files fit the live table as they are.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _TIMES = {"years": "year", "months": "month", "days": "day", "hours": "hour"}
 
 
 def drop_table(session: SparkSession, name: TableName) -> None:
-    """Drop a table, if it is there, with its files; of one whose data files are another
-    table's, its metadata alone.
+    """Drop a table, if it exists, with its files; if its data files belong to another
+    table, only its metadata.
 
-    What else lies in its folder may be that of a table of another catalog, and stays.
+    Other files in its folder may belong to a table of another catalog, and stay.
     """
     if not table_exists(session, name):
         return
@@ -63,8 +63,8 @@ def drop_table(session: SparkSession, name: TableName) -> None:
 
 
 def _metadata_files(table: Any) -> list[str]:
-    """All metadata that a table names: its versions, statistics, and the lists and
-    manifests of its snapshots."""
+    """All metadata files that a table refers to: its versions, statistics, and the
+    manifest lists and manifests of its snapshots."""
     reach = java_class(f"{_API}ReachableFileUtil")
     files = {
         *map(str, reach.metadataFileLocations(table, True)),
@@ -82,10 +82,10 @@ def fit(live: JavaTable, replacement: JavaTable, spec: TableSpec) -> None:
     """Give `replacement`, which has no row yet, the schema, partitions and order that
     `live` will have after `swap`.
 
-    `spec` is what the model wants. Does nothing to `live`, and nothing where it was
-    done before.
+    `spec` is the table that the model asks for. `live` is not changed; nothing happens
+    if this was done before.
     """
-    # never committed
+    # this transaction is never committed
     future = _evolve(live.newTransaction(), live, replacement, spec).table()
     schema = future.schema()
     last = max(schema.highestFieldId(), live.operations().current().lastColumnId())
@@ -113,13 +113,13 @@ def swap(
     """Make the rows of `replacement` those of `live`, with its schema and partitions,
     in one commit.
 
-    `live` keeps its UUID, history and tags. `summary` goes to the new head, which gets
-    the tag of `owner`'s ledger. A snapshot that removes all rows comes before one that
-    appends, so that who streams the table can go on behind it.
+    `live` keeps its UUID, history and tags. `summary` is added to the new head, which
+    gets the tag of `owner`'s ledger. The commit has a snapshot that removes all rows
+    and, after it, one that appends, so that models which stream the table can continue
+    after the removal.
 
-    Raises `HeadMovedError` where the head of `live` is another than `head`, and
-    `RunError` (`rebuild-outdated`) where the columns of `live` have been altered since
-    `fit`.
+    Raises `HeadMovedError` if the head of `live` is not `head` any more, and `RunError`
+    (`rebuild-outdated`) if the columns of `live` have been altered since `fit`.
     """
     if head_of(live) != head:
         raise HeadMovedError
@@ -146,7 +146,7 @@ def swap(
                 everything
             ).validateNoConflictingData()
             removal.validateNoConflictingDeletes().commit()
-            # who streams the table begins by time, behind the removal
+            # streams of the table can begin after the removal, by its time
             time.sleep(0.002)
         files, deletes = _files(replacement)
         last = transaction.newAppend()
@@ -176,8 +176,8 @@ def swap(
 
 @contextmanager
 def _foreign_commits() -> Iterator[None]:
-    """Raise `HeadMovedError` in the place of Iceberg's exceptions for a commit that
-    came between."""
+    """Raise `HeadMovedError` instead of Iceberg's exceptions for a commit that came in
+    between."""
     try:
         yield
     except Py4JJavaError as error:
@@ -190,8 +190,8 @@ def _foreign_commits() -> Iterator[None]:
 
 
 def lost_partitions(live: JavaTable, spec: TableSpec) -> list[str]:
-    """The columns by which `live` is or was partitioned, and that `spec` has not, or
-    has with another type.
+    """The columns by which `live` is or was partitioned, and that `spec` lacks or has
+    with another type, sorted.
 
     Iceberg 1.12 fails in each MERGE into a table that has lost one: its `_partition`
     column leaves the field out, and the writer looks for it.
@@ -214,7 +214,7 @@ def lost_partitions(live: JavaTable, spec: TableSpec) -> list[str]:
 def _evolve(
     transaction: Any, live: JavaTable, replacement: JavaTable, spec: TableSpec
 ) -> Any:
-    """The transaction, in which `live` has got the columns of `replacement`, and
+    """The transaction, in which `live` has the columns of `replacement`, and the
     partitions and order of `spec`."""
     version = str(format_version(spec.properties))
     transaction.updateProperties().set("format-version", version).commit()
@@ -245,8 +245,8 @@ def _evolve(
 
 
 def _evolve_columns(update: Any, before: Any, wanted: Any) -> None:
-    """Keep the columns of one name and type, with their ids; drop the others, and add
-    those that are new."""
+    """Keep columns with the same name and type, with their ids; drop the others, and
+    add the new ones."""
     old, new, kept = _types(before), _types(wanted), _kept(before, wanted)
     if list(before.identifierFieldIds()):
         update = update.setIdentifierFields(java_class("java.util.ArrayList")())
@@ -274,7 +274,7 @@ def _kept(before: Any, wanted: Any) -> set[str]:
 
 
 def _types(schema: Any) -> dict[str, str]:
-    """The columns with Spark's text of their types, in their order."""
+    """The columns, in their order, with their types as Spark writes them."""
     spark = json.loads(
         java_class(f"{_API}spark.SparkSchemaUtil").convert(schema).json()
     )
@@ -285,8 +285,8 @@ def _types(schema: Any) -> dict[str, str]:
 
 
 def _partitions(table: JavaTable) -> dict[tuple[str, str], str]:
-    """The fields of the table's partition spec: column and transform, with the field's
-    name."""
+    """The names of the fields of the table's partition spec, by column and
+    transform."""
     schema = table.schema()
     fields = (
         (schema.findColumnName(f.sourceId()), str(f.transform().toString()), f.name())
@@ -296,8 +296,8 @@ def _partitions(table: JavaTable) -> dict[tuple[str, str], str]:
 
 
 def _root(path: str | None) -> str | None:
-    """The column that a field lies in, by its path; None where there is no such field
-    any more."""
+    """The top-level column that the field at this path is in; None if there is no such
+    field any more."""
     return path.split(".")[0] if path is not None else None
 
 
@@ -331,7 +331,7 @@ def _nulls(sort: SortField) -> Any:
 
 
 def _fits(one: Any, other: Any) -> bool:
-    """Whether files that are partitioned by one spec have the same partition values by
+    """Whether files written with one partition spec have the same partition values in
     the other."""
     return _shape(one) == _shape(other)
 
@@ -362,8 +362,8 @@ def _each(iterator: Any) -> Iterator[Any]:
 
 
 def _move(file: Any, made: Any) -> Any:
-    """The file as one of a table with the spec that `made` builds for. (Its `copy`
-    wants specs of one id.)"""
+    """The file as one of a table with the spec that the builder `made` is for. (The
+    builder's `copy` needs specs with the same id.)"""
     metrics = java_class(f"{_API}Metrics")(
         file.recordCount(),
         file.columnSizes(),

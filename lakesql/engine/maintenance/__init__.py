@@ -1,1 +1,1 @@
-"""Keeping the tables of a running model in order, between two of its batches."""
+"""Maintenance of the tables of a running model, between two of its batches."""

@@ -1,5 +1,5 @@
-"""Calls one procedure of Iceberg's on one table, as it was planned, with what only
-Spark can say of it."""
+"""How one maintenance procedure of Iceberg's is called on one table, as planned, with
+details that only Spark can provide."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ from lakesql.table.rewrite_bounds import (
 
 @dataclass(frozen=True, slots=True)
 class ModelMaintenance:
-    """How a model's tables are maintained: by which tasks, in which order of its own
-    table, and who reads that.
+    """How a model's tables are maintained: their tasks, the sort order of the model's
+    own table, and the models that read it.
 
-    A procedure is cancelled after `max_time_ms`. `left` says why a table of the model
-    has no tasks, if so. `checkpoints` are the target's.
+    A procedure is cancelled after `max_time_ms`. `left` has the reason if a table of
+    the model has no tasks. `checkpoints` is the target's folder of checkpoints.
     """
 
     model: str
@@ -81,9 +81,8 @@ class ModelMaintenance:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a procedure has counted; what is to be recorded with the table, if anything;
-    and the files that a removal of orphans has left, where somebody has asked for their
-    list."""
+    """The counts of a procedure; the record to store with the table, if any; and, if
+    their list was asked for, the files that a removal of orphans has left."""
 
     counts: Mapping[str, int]
     record: MaintenanceRecord | None = None
@@ -92,15 +91,15 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class NotCalled:
-    """A procedure was not called, as there was nothing to do; `why`, where people are
-    to be told."""
+    """A procedure was not called, as there was nothing to do; `why`, if that should be
+    reported."""
 
     why: str = ""
 
 
 class RewriteOvertimeError(OvertimeError):
-    """A rewrite of data files has taken longer than it may; so many bytes were to be
-    rewritten."""
+    """A rewrite of data files was cancelled because it took too long; `expected_bytes`
+    were to be rewritten."""
 
     def __init__(self, expected_bytes: float) -> None:
         super().__init__()
@@ -109,9 +108,9 @@ class RewriteOvertimeError(OvertimeError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What bounds a call: the time that is left for maintenance and that one procedure
-    may take, and how many bytes a rewrite takes in a millisecond. `is_asked_for`:
-    somebody has asked for it, and it may take as long as it takes."""
+    """The limits of a call: the time left for maintenance, the time that one procedure
+    may take, and how many bytes a rewrite processes in a millisecond. `is_asked_for`:
+    an operator has asked for the call, so it may take any time."""
 
     time_left_ms: float
     max_time_ms: int
@@ -120,14 +119,14 @@ class Limits:
 
     @property
     def most_ms(self) -> int | None:
-        """After which time the procedure is cancelled; None for never."""
+        """After what time the procedure is cancelled; None for never."""
         return None if self.is_asked_for else self.max_time_ms
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Calls procedures on the tables of one model. `tell` says to people what is good
-    to know of a call."""
+    """Calls procedures on the tables of one model. `tell` is called with messages for
+    people about a call."""
 
     session: SparkSession
     maintenance: ModelMaintenance
@@ -142,10 +141,9 @@ class Caller:
         record: MaintenanceRecord | None,
         limits: Limits,
     ) -> Done | NotCalled:
-        """Run a task. `metadata` is the table's, where it is known as it is now;
-        `record` is what calls before this one have left to be recorded with the table.
-        Raises what Java raises, and `OvertimeError`.
-        """
+        """Run a task. `metadata` is the table's current metadata, if known; `record` is
+        the record that earlier calls have left to be stored with the table. Raises what
+        Java raises, and `OvertimeError`."""
         match task.options:
             case RewriteDataFiles() as options:
                 return self._rewrite(
@@ -216,11 +214,11 @@ class Caller:
         return Done(counts, record_rewrite(options, bound, counts, metadata))
 
     def _recent_partitions(self, name: TableName, since: int | None) -> str | None:
-        """A condition on the partitions with files of commits after `since`; '' for
-        all, None for none.
+        """A condition on the partitions that have files of commits after `since`; ''
+        for all, None for none.
 
-        The files are those of the current snapshot: their sequence numbers outlive the
-        snapshots that brought them.
+        Only files of the current snapshot count: their sequence numbers stay after the
+        snapshots that added them have expired.
         """
         if since is None:
             return ""  # the first one looks at all
@@ -243,8 +241,8 @@ class Caller:
         metadata: TableMetadata,
         limits: Limits,
     ) -> Done | NotCalled:
-        """Expire what no reader needs, once the newest ledger entries have their
-        tags."""
+        """Expire snapshots that no reader needs, after tagging the newest ledger
+        entries."""
         needed = (
             Needed()
             if task.is_beside
@@ -274,7 +272,7 @@ class Caller:
         record: MaintenanceRecord | None,
         limits: Limits,
     ) -> Done | NotCalled:
-        """Remove orphans, unless the model is being rebuilt."""
+        """Remove orphan files, unless the model is being rebuilt."""
         if self._is_rebuilt():
             return NotCalled()
         known = record or read_record_of(load_table(self.session, task.table))
@@ -300,8 +298,8 @@ class Caller:
     def _is_rebuilt(self) -> bool:
         """Whether the model is being rebuilt.
 
-        Files of its replacement, and of the replacement's dead letters, lie among those
-        of its tables then, and no version of these has them yet.
+        Then files of its replacement, and of the replacement's dead letters, are among
+        those of its tables, and no version of these tables has them yet.
         """
         rebuild = self.maintenance.table.rebuild
         return any(
@@ -314,11 +312,11 @@ class Caller:
 
 
 def has_changed_nothing(options: Procedure, counts: Mapping[str, int]) -> bool:
-    """Whether a procedure that was due by a threshold has left what made it due: called
-    again, it would do the same.
+    """Whether a procedure that was due by a threshold has left unchanged what made it
+    due: called again, it would do the same.
 
-    Its commits had small files, and no partition has enough of them; its `where` has
-    left the delete files out; or as many manifests are needed.
+    For example, its commits had small files, and no partition has enough of them; its
+    `where` has excluded the delete files; or as many manifests are needed as before.
     """
     match options:
         case RewriteDataFiles():
@@ -336,13 +334,13 @@ def has_changed_nothing(options: Procedure, counts: Mapping[str, int]) -> bool:
 
 
 def read_metadata_of(session: SparkSession, table: TableName) -> TableMetadata:
-    """The table's metadata with all snapshots: megabytes of JSON, where there are
+    """The table's metadata with all snapshots: megabytes of JSON if there are
     thousands."""
     return parse_metadata(read_json(load_table(session, table)))
 
 
 def read_record_of(table: JavaTable) -> MaintenanceRecord:
-    """What the table's property says of earlier maintenance."""
+    """The record of earlier maintenance in the table's properties."""
     return parse_record(str(table.properties().getOrDefault(MAINTENANCE_PROPERTY, "")))
 
 
@@ -352,7 +350,7 @@ def _has_delete_files(table: JavaTable) -> bool:
 
 
 def _counts(rows: Iterable[Row]) -> Mapping[str, int]:
-    """What a procedure says of itself, in its one row."""
+    """The counts that a procedure returns in its one row."""
     row = next(iter(rows), None)
     if row is None:
         return {}

@@ -1,6 +1,7 @@
-"""Whether a table has its folder to itself, which a removal of orphans asks for.
+"""Whether a table has its folder to itself, which is required for the removal of
+orphans.
 
-Two catalogs with the same warehouse and namespace make their tables in the same
+Two catalogs with the same warehouse and namespace create their tables in the same
 folders, and a catalog may put one table into another one's.
 """
 
@@ -25,13 +26,13 @@ _METADATA_FILES = (".metadata.json", ".metadata.json.gz")
 
 
 class FolderError(Exception):
-    """A table's folder has metadata of another table, or nobody can tell whether it
+    """A table's folder has metadata of another table, or it is unknown whether it
     has."""
 
 
 def check_neighbours(session: SparkSession, name: TableName, table: JavaTable) -> None:
-    """Raise `FolderError` where another table of the catalog shares the table's folder,
-    surrounds it or lies in it."""
+    """Raise `FolderError` if another table of the catalog has the same folder, or one
+    that contains it or is in it."""
     for other, place in find_neighbours(session, name, table):
         raise FolderError(
             f"table {other} of the same catalog keeps files in {place}, and {name} in {table.location()}: of two "
@@ -42,11 +43,11 @@ def check_neighbours(session: SparkSession, name: TableName, table: JavaTable) -
 
 
 def check_links(table: JavaTable) -> None:
-    """Raise `FolderError` where a link to a folder lies in a table's folder on this
-    machine.
+    """Raise `FolderError` if a table's folder on this machine has a symbolic link in
+    it.
 
-    Behind it are files of somebody else's, and Hadoop's listing of a folder with one
-    does not end.
+    It may lead to files of others, and Hadoop's listing of a folder with a link to a
+    folder does not end.
     """
     folder = local_path(plain_path(str(table.location())))
     for base, folders, _ in os.walk(folder) if folder is not None else ():
@@ -61,10 +62,10 @@ def check_links(table: JavaTable) -> None:
 
 
 def check_folder(table: JavaTable) -> None:
-    """Raise `FolderError` where metadata of another table lies in the table's folder.
+    """Raise `FolderError` if the table's folder has metadata of another table.
 
-    The metadata files that the table itself does not name are read: there are few, as
-    the table removes its old ones, and an orphan is one of these for some days only.
+    The metadata files that the table does not refer to are read: there are few, as the
+    table removes its old ones, and orphans among them stay for some days only.
     """
     own, location = table_id(table), str(table.location()).rstrip("/")
     known = _known_files(table)
@@ -89,8 +90,8 @@ def _uuid(io: Any, file: str) -> str | None:
 
 
 def _known_files(table: JavaTable) -> frozenset[str]:
-    """The names of the metadata files that the table itself names: no other file has
-    such a name, a UUID is in it."""
+    """The names of the metadata files that the table refers to. They have a UUID in
+    them, so no other file has the same name."""
     log = json.loads(read_json(table)).get("metadata-log", [])
     files = [
         str(table.operations().current().metadataFileLocation()),
@@ -100,7 +101,7 @@ def _known_files(table: JavaTable) -> frozenset[str]:
 
 
 def _newest_first(io: Any, folder: str) -> list[str]:
-    """The files of a folder, however deep, as the table's own access to the storage
+    """The files of a folder and its subfolders, newest first, as the table's FileIO
     lists them."""
     if not java_class(
         "org.apache.iceberg.io.SupportsPrefixOperations"

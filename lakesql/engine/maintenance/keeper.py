@@ -1,8 +1,8 @@
-"""Maintains the tables of one model: between two of its batches, and at the end of a
-run that ends by itself.
+"""When the tables of a model are maintained: between two of its batches, and at the end
+of a run that ends by itself.
 
-What is called and what waits, `table/maintenance_plan.py` decides; how a procedure is
-called stands in `call.py`.
+`table/maintenance_plan.py` decides which procedures are called and which wait;
+`call.py` calls them.
 """
 
 from __future__ import annotations
@@ -56,18 +56,18 @@ from lakesql.table.metadata import TableMetadata
 from lakesql.table.uncompacted import Uncompacted, count_commit, measure_uncompacted
 
 MaintenanceStep = Literal["maintain", "maintained"]
-"""Before each procedure, and after it."""
+"""The steps that `reached` is called with: before each procedure, and after it."""
 
 LOOKS_AGAIN_MS = 60_000
-"""How long a look at a table's metadata is good for, where its commits do not say that
-something is due."""
+"""How long a table's metadata is not read again, unless its commits show that something
+is due."""
 
 MEASURED_BYTES = 32 * 1024**2
-"""From how many bytes on the time of a rewrite says how fast the next one will be:
-planning it takes a second."""
+"""From how many bytes on the time of a rewrite is used to estimate the next one:
+planning alone takes a second."""
 
 TRIES = 3
-"""How often a procedure is called where somebody else's commit comes between."""
+"""How often a procedure is called if commits of others conflict with it."""
 
 CONFLICTS = (
     "CommitFailedException",
@@ -78,8 +78,8 @@ CONFLICTS = (
 
 @dataclass(slots=True)
 class _SeenTable:
-    """A table as it was seen last, with `start` since its last rewrite then, and
-    `uncompacted` by now."""
+    """A table as it was last read: `start` is what was uncompacted then, and
+    `uncompacted` what is now, with the batches since."""
 
     metadata: TableMetadata
     start: Uncompacted
@@ -87,16 +87,16 @@ class _SeenTable:
     seen_ms: int
 
     def amounts(self, manifests: float = 0) -> KnownAmounts:
-        """What the table has, as far as it is known."""
+        """What is known of the amounts that make maintenance due."""
         return KnownAmounts(self.metadata, self.uncompacted, manifests)
 
 
 class Keeper:
-    """Runs the tasks that are due. It belongs to the thread of the model's batches:
-    none is written meanwhile.
+    """Runs the maintenance tasks that are due, in the thread of the model's batches: no
+    batch is written meanwhile.
 
-    `reached` is told before and after each procedure, and raises where this runner must
-    not continue; whatever else happens here fails no batch.
+    `reached` is called before and after each procedure, and raises if this runner must
+    not continue; any other failure here fails no batch.
     """
 
     def __init__(
@@ -120,16 +120,15 @@ class Keeper:
         self._told: set[str] = set()
         self._at_once = False
         self.failed = set[str]()
-        """The tasks that have failed, and the tables that could not be looked at."""
+        """The tasks that have failed, and the tables whose state could not be read."""
 
     def after_batch(
         self, session: SparkSession, head: Mapping[str, str], is_behind: bool
     ) -> None:
-        """Run what is due now that a batch is in the table, whose snapshot has the
-        summary `head`.
+        """Run what is due after a batch; `head` is the summary of its snapshot.
 
-        `is_behind`: the source has more to read at once. Only what is overdue is done
-        then.
+        `is_behind`: the source has more to read already, so only what is overdue is
+        run.
         """
         seen = self._seen.get(self.maintenance.table)
         if seen is not None:
@@ -146,8 +145,8 @@ class Keeper:
         is_ending: Callable[[], bool] = lambda: False,
         at_once: bool = False,
     ) -> None:
-        """Run what is due now that nothing is left to be written; with `at_once` all
-        tasks, however long they take."""
+        """Run what is due at the end of a run; with `at_once` all tasks, however long
+        they take."""
         self._at_once = at_once
         self._seen.clear()
         self._absent.clear()
@@ -173,7 +172,7 @@ class Keeper:
             steps = (
                 [] if seen is None else self._plan(session, table, tasks, seen, factor)
             )
-        # a catalog that is away for a moment is no reason to fail a batch that is
+        # a catalog that is briefly unreachable must not fail a batch that is already
         # written
         except Exception as error:
             self.failed.add(str(table))
@@ -201,11 +200,11 @@ class Keeper:
         tasks: tuple[MaintenanceTask, ...],
         factor: float,
     ) -> _SeenTable | None:
-        """The table by its metadata as it is now; None where there is no table, or
-        nothing can be due.
+        """The table with its current metadata; None if it does not exist, or nothing
+        can be due.
 
-        A minute after the last look, or where the commits since say that a rewrite is
-        due and there is time for one.
+        The metadata are read a minute after the last time, or earlier if the commits
+        since show that a rewrite is due and there is time for one.
         """
         seen, now = self._seen.get(table), self._clock()
         is_fresh = seen is not None and now - seen.seen_ms < LOOKS_AGAIN_MS
@@ -239,8 +238,8 @@ class Keeper:
     def _is_rewrite_due(
         self, seen: _SeenTable, tasks: Sequence[MaintenanceTask], factor: float
     ) -> bool:
-        """Whether the commits since a table was seen say that a rewrite is due, and
-        there is time for it."""
+        """Whether the commits since a table was last read show that a rewrite is due,
+        and there is time for it."""
         budget, now = self._budget(), self._clock()
         if budget.time_left_ms(seen.metadata.start_ms, now) <= 0:
             return False
@@ -260,7 +259,7 @@ class Keeper:
         seen: _SeenTable,
         factor: float,
     ) -> list[Call | Wait]:
-        """What is due on a table: tasks that are called, and tasks that wait."""
+        """What is due on a table: tasks to call, and tasks that wait."""
         metadata, now, budget = seen.metadata, self._clock(), self._budget()
         if metadata.is_left:
             self._tell_once(
@@ -281,8 +280,8 @@ class Keeper:
     def _run_calls(
         self, session: SparkSession, calls: Sequence[Call], metadata: TableMetadata
     ) -> tuple[dict[str, int], list[Wait]]:
-        """Call one task after the other, as far as there is time: when each was done,
-        and what has to wait."""
+        """Call the tasks one after the other while there is time. Returns when each was
+        done, in milliseconds since the epoch, and what has to wait."""
         done: dict[str, int] = {}
         known: TableMetadata | None = metadata  # as it is before the first procedure
         before: Call | None = None
@@ -305,8 +304,8 @@ class Keeper:
         return done, []
 
     def _tell_waits(self, waits: Sequence[Wait]) -> None:
-        """Say at the end of a run what is due and has to wait for the next one, as
-        there is no time left for it."""
+        """Report at the end of a run which due tasks wait for the next run because
+        there is no time left."""
         of_time = [wait for wait in waits if wait.is_of_time]
         if not of_time:
             return
@@ -321,14 +320,15 @@ class Keeper:
 
     @property
     def _record(self) -> MaintenanceRecord:
-        """What all tables of the model share, this run's part in it too."""
+        """The record that all tables of the model share, including this run's
+        changes."""
         return self._shared or MaintenanceRecord()
 
     def _remember(self, **changes: Any) -> None:
         self._shared = replace(self._record, **changes)
 
     def _wait_before_retry(self, task: MaintenanceTask, wait_ms: int) -> None:
-        """Let a task wait before it is called again."""
+        """Do not call a task again before `wait_ms` have passed."""
         now = self._clock()
         waiting = {
             name: until_ms
@@ -339,7 +339,7 @@ class Keeper:
 
     @property
     def _bytes_per_ms(self) -> float:
-        """How many bytes a rewrite takes in a millisecond."""
+        """How many bytes a rewrite processes in a millisecond."""
         return self._record.bytes_per_ms or BYTES_PER_MS
 
     def _call(
@@ -349,8 +349,8 @@ class Keeper:
         metadata: TableMetadata | None,
         start_ms: int,
     ) -> bool:
-        """Run one task, and say what it did; whether it is done. `metadata` is the
-        table's, where it is known."""
+        """Run one task and report its result; returns whether it is done. `metadata`
+        are the table's, if known."""
         started = time.monotonic()
         problem = ""
         result: Done | NotCalled = NotCalled()
@@ -372,7 +372,7 @@ class Keeper:
                 if isinstance(error, RewriteOvertimeError):
                     self._expect_slower(error.expected_bytes)
                 break
-            # whatever a procedure raises: the stream goes on
+            # whatever a procedure raises must not end the stream
             except Exception as error:
                 name, what = read_cause(error)
                 problem, metadata = what or name, None
@@ -429,13 +429,14 @@ class Keeper:
         )
 
     def _note_time(self, at_ms: int, took_ms: int) -> None:
-        """Remember what a call took, of the last hour."""
+        """Remember how long a call took; calls of more than an hour ago are
+        forgotten."""
         recent = (each for each in self._record.spent if at_ms - each[0] < HOUR_MS)
         self._remember(spent=(*recent, (at_ms, took_ms)))
 
     def _note_done(self, task: MaintenanceTask, done: Done, took_ms: int) -> None:
-        """Remember what a call has found: what is to be recorded, how fast it was, and
-        that there was nothing to do."""
+        """Remember the result of a call: what is to be recorded with the table, how
+        fast a rewrite was, and whether it changed nothing."""
         for file in done.left:
             self._emit(
                 Noted(
@@ -450,21 +451,21 @@ class Keeper:
             rewritten = done.counts.get("rewritten_bytes_count", 0)
             bytes_per_ms = rewritten / max(1, took_ms)
             is_measured = rewritten >= MEASURED_BYTES
-            # of a few bytes it is surely too low
+            # measured over few bytes, it is certainly too low
             if is_measured or bytes_per_ms > self._bytes_per_ms:
                 self._remember(bytes_per_ms=max(1, round(bytes_per_ms)))
 
     def _expect_slower(self, expected_bytes: float) -> None:
-        """Remember that a rewrite of so many bytes takes longer than it may: the next
-        one takes half as many."""
+        """Remember that a rewrite of `expected_bytes` takes longer than allowed, so
+        that the next one takes at most half as many."""
         bytes_per_ms = (
             min(self._bytes_per_ms, expected_bytes / self.maintenance.max_time_ms) / 2
         )
         self._remember(bytes_per_ms=max(1, round(bytes_per_ms)))
 
     def _write_shared(self, session: SparkSession) -> None:
-        """Record with the own table what procedures took that have failed, or were
-        those of the tables beside it."""
+        """Record with the model's own table what procedures took that have failed, or
+        that ran on its other tables."""
         if not self._is_shared_written:
             self._write_record(session, self.maintenance.table, {})
 
@@ -475,10 +476,10 @@ class Keeper:
         done: Mapping[str, int],
         start_ms: int | None = None,
     ) -> None:
-        """Record with the table what was done when, and since when it is there, for the
-        runs to come.
+        """Record with the table which tasks were done when, and since when it exists,
+        for later runs.
 
-        With the own table goes what all tables of the model share.
+        The record of the model's own table also has what all of its tables share.
         """
         is_own = table == self.maintenance.table
         try:

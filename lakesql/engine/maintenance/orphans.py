@@ -1,7 +1,7 @@
-"""The removal of orphans: own ones go, what else lies below a table's location is
-counted and left.
+"""How orphans are removed: files written by lakesql's runs are deleted, other files
+below a table's location are counted and left.
 
-Whoever wants all of it gone lists it by hand, and asks for that list then.
+To delete the others too, an operator lists them first, and then confirms that list.
 """
 
 from __future__ import annotations
@@ -31,11 +31,10 @@ from lakesql.model.maintenance_tasks import MaintenanceTask, UnknownFiles
 from lakesql.project.procedures import RemoveOrphanFiles
 
 Sweep = Literal["", "list", "delete"]
-"""What is asked for by hand of the files that nobody of ours is known to have
-written."""
+"""What an operator asks to do with the files that lakesql's runs have not written."""
 
 SIZES_READ = 1_000
-"""Of how many unknown files at most the sizes are asked for, one by one."""
+"""For how many unknown files at most the sizes are read, one by one."""
 
 _VIEW_COLUMNS = "file_path string, last_modified timestamp"
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
@@ -43,7 +42,7 @@ _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class FoundOrphans:
-    """How many orphans are gone, and which files are left."""
+    """How many orphans were removed, and which files are left."""
 
     removed: int
     unknown: UnknownFiles
@@ -59,12 +58,12 @@ def remove_orphans(
     sweep: Sweep = "",
     listed: str = "",
 ) -> FoundOrphans:
-    """Remove the own files that were written before a time and that no version of a
-    table names.
+    """Remove the table's own files that were written before a time and that no version
+    of the table refers to.
 
     `collect` runs a statement. With `sweep` `list` nothing is removed; with `delete`
-    all files go that `listed`, the digest of the list that somebody has seen, stands
-    for. Raises `FolderError` where another table has a part in the folder, or where the
+    all files are, if `listed` is the digest of the current list of unknown files.
+    Raises `FolderError` if another table has files in the folder, or if the unknown
     files are not those of the list.
     """
     assert isinstance(task.options, RemoveOrphanFiles)
@@ -103,8 +102,8 @@ def _remove(
     files: Iterable[str],
     collect: Callable[[str], list[Row]],
 ) -> int:
-    """Call Iceberg for these files alone, under the location as the table spells it:
-    others are passed over there."""
+    """Call Iceberg for exactly these files. Their paths begin with the location as the
+    table writes it: Iceberg ignores others."""
     view = f"lakesql_own_files_{uuid4().hex}"
     spelled = [(_spell(file, location), _LONG_AGO) for file in files]
     session.createDataFrame(spelled, _VIEW_COLUMNS).createOrReplaceTempView(view)
@@ -115,8 +114,8 @@ def _remove(
 
 
 def _spell(file: str, location: str) -> str:
-    """A file's path with the scheme as the location has it: `file:/x` and `file:///x`
-    are one place."""
+    """A file's path with the location's scheme: `file:/x` and `file:///x` are the same
+    place."""
     inside = plain_path(file).removeprefix(plain_path(location)).lstrip("/")
     return f"{location.rstrip('/')}/{inside}"
 

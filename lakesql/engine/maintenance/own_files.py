@@ -1,10 +1,10 @@
-"""Which of the files that no version of a table names its own writers have written:
-only these are orphans.
+"""Which of the files that no version of a table refers to were written by lakesql's
+runs: only these are orphans.
 
-A data or delete file says so by its name (`progress/writer.py`). A manifest says so by
-the files that it names, a list of manifests by its manifests, and a metadata file by
-the table's UUID. Each of them counts only at a place where Iceberg puts files of its
-kind: a copy in a folder of its own is somebody's.
+The name of a data or delete file identifies its writer (`progress/writer.py`). A
+manifest is identified by the files that it lists, a manifest list by its manifests, and
+a metadata file by the table's UUID. Each counts only in a folder where Iceberg puts
+files of its kind: a copy in another folder was made by somebody else.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from lakesql.engine.progress.writer import writer_of
 from lakesql.engine.spark.gateway import java_class
 
 ENTRIES_READ = 100
-"""How many entries of a manifest, or of a list of manifests, are looked at for one that
-is known."""
+"""How many entries of a manifest, or of a manifest list, are read to find one that is
+known."""
 
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _DATA_FILE = re.compile(
     rf"(?:[01]{{8}}-)?\d{{5,}}-(?P<task>\d+)-{_UUID}(?:-\d+)?-\d{{5,}}(?:-deletes)?\.[a-z]+"
 )
 _DATA_FOLDER = re.compile(r"[^/=]+=[^/]*|[01]{4,8}")
-"""A folder of a partition, or one that `write.object-storage.enabled` makes of a
-hash."""
+"""A folder of a partition, or a hash folder that `write.object-storage.enabled`
+makes."""
 
 _MANIFEST = re.compile(rf"(?:optimized-m-)?{_UUID}(?:-m\d+)?\.avro")
 _MANIFEST_LIST = re.compile(rf"snap-\d+-\d+-{_UUID}\.avro")
@@ -48,16 +48,15 @@ _SCHEMA = "org.apache.iceberg.Schema"
 
 @dataclass(slots=True)
 class OwnFiles:
-    """What is known of the files of one table while they are looked at. `writer` is
-    None where no run has a number."""
+    """What has been found about the files of one table. `writer` is None if no run has
+    a writer's number."""
 
     table: JavaTable
     writer: int | None
     manifests: dict[str, bool] = field(default_factory=dict)
 
     def owns(self, file: str) -> bool:
-        """Whether the table's own writers have written a file that lies below its
-        location."""
+        """Whether lakesql's runs have written a file below the table's location."""
         places = read_places(self.table)
         path = plain_path(file)
         if _is_behind_link(places.location, path):
@@ -114,7 +113,7 @@ class OwnFiles:
 
 
 def read_uuid(io: Any, file: str) -> str | None:
-    """The UUID of the table whose metadata file this is; None where it says none."""
+    """The UUID of the table that a metadata file is of; None if it has none."""
     content = java_class("org.apache.commons.io.IOUtils")
     parser = java_class("org.apache.iceberg.TableMetadataParser$Codec")
     is_gzip = str(parser.fromFileName(file).name()) == "GZIP"
@@ -155,8 +154,8 @@ def _lies_in_data(root: str, path: str) -> bool:
 
 
 def _is_behind_link(location: str, path: str) -> bool:
-    """Whether a link leads from the table's folder to the file: it may lie in another
-    table's."""
+    """Whether a link leads from the table's folder to the file, which may then belong
+    to another table."""
     folder, file = local_path(location), local_path(path)
     if folder is None or file is None:
         return False

@@ -1,6 +1,5 @@
-"""The partitions of a table, as its maintenance asks for them: which have files that
-are newer than its last rewrite, and whether the table has a spec that a task names.
-Manifests are read for it, no data."""
+"""Which partitions of a table have files newer than its last rewrite, and whether the
+table has the partition specs that tasks name. Only manifests are read, no data."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from lakesql.model.table_name import TableName
 from lakesql.project.procedures import fields_of_manifests, spec_of
 
 MOST = 200
-"""How many partitions a condition names at most: one of more takes longer to plan than
+"""How many partitions a condition names at most: with more, planning takes longer than
 it saves."""
 
 _ENTRIES = """SELECT DISTINCT data_file.spec_id AS spec, data_file.partition AS partition
@@ -33,8 +32,8 @@ def read_partitions(
     """The partitions that have data or delete files of commits after the sequence
     number `since`, each as its fields.
 
-    None where they cannot be told: some files have no partition, or there are more of
-    them than a condition takes.
+    None if they cannot be listed: one of the table's specs has no fields, so that files
+    may have no partition, or there are more partitions than a condition may name.
     """
     specs: Mapping[int, tuple[tuple[str, str, str], ...]] = {
         int(spec.specId()): tuple(
@@ -63,11 +62,11 @@ def read_partitions(
 
 
 def check_specs(session: SparkSession, model: Model) -> None:
-    """Raise `RunError` for tasks that name a partition spec, or fields of one, which
-    the table does not have (`unknown-partition-spec`, `unknown-partition-field`).
+    """Raise `RunError` for tasks that name a partition spec, or fields of one, that the
+    table does not have (`unknown-partition-spec`, `unknown-partition-field`).
 
-    The ids of the specs and the names of their fields stand in the table's metadata
-    alone, where no compiler sees them.
+    The ids of specs and the names of their fields are only in the table's metadata,
+    which no compiler reads.
     """
     tasks = [
         task
@@ -113,8 +112,8 @@ def _unknown_fields(
     specs: Mapping[int, list[str]],
     current: int,
 ) -> list[Problem]:
-    """Fields by which manifests are to be ordered, and that the spec does not have
-    whose manifests are rewritten."""
+    """Problems for fields by which manifests are to be ordered and that the spec of
+    these manifests does not have."""
     problems: list[Problem] = []
     for task in tasks:
         spec = spec_of(task.options)

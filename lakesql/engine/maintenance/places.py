@@ -21,21 +21,20 @@ _METADATA = "write.metadata.path"
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The folder of a table, and those of its data files and metadata files, wherever
-    they are."""
+    """The folder of a table, and those of its data files and metadata files, which may
+    be elsewhere."""
 
     location: str
     data: frozenset[str]
     metadata: frozenset[str]
 
     def all(self) -> frozenset[str]:
-        """All of them."""
+        """All of these folders."""
         return frozenset({self.location, *self.data, *self.metadata})
 
 
 def read_places(table: JavaTable) -> Places:
-    """The places of a table, those that a property names beside those that it has
-    without."""
+    """The places of a table: the defaults, and those that its properties set."""
     properties, location = table.properties(), plain_path(str(table.location()))
     data = {plain_path(str(properties[key])) for key in _DATA if key in properties}
     metadata = (
@@ -49,8 +48,8 @@ def read_places(table: JavaTable) -> Places:
 
 
 def plain_path(location: str) -> str:
-    """A location as it compares: a local one without its scheme, S3's with one, none
-    with a slash at its end."""
+    """A location in a form that can be compared: a local one without a scheme, S3 with
+    `s3://`, none with a slash at its end."""
     local = re.sub(r"\Afile:/+", "/", location)
     return re.sub(r"\As3[an]://", "s3://", local).rstrip("/")
 
@@ -63,11 +62,11 @@ def local_path(plain: str) -> str | None:
 def find_neighbours(
     session: SparkSession, name: TableName, table: JavaTable
 ) -> Iterator[tuple[str, str]]:
-    """The other tables of the catalog that share the table's folder, surround it or lie
-    in it, and where they do.
+    """The other tables of the catalog whose folder is the same, contains this table's
+    or is in it, and which folder that is.
 
-    Each table of the catalog is loaded for it. One that cannot be is passed over: only
-    own files are removed anyway.
+    Each table of the catalog is loaded for it. A table that cannot be loaded is
+    skipped: only own files are removed anyway.
     """
     folder = _real(read_places(table).location)
     source = (
@@ -101,6 +100,6 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def _real(plain: str) -> str:
-    """The path without links, where it is on this machine."""
+    """The path with symbolic links resolved, if it is on this machine."""
     local = local_path(plain)
     return plain if local is None else os.path.realpath(local)

@@ -1,5 +1,5 @@
-"""How much a rewrite of data files would take, as Iceberg's own planner says it.
-Manifests are read for it, no data."""
+"""How much a rewrite of data files would process, by Iceberg's own planner. Only
+manifests are read, no data."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _CONVERTER = "org.apache.spark.sql.execution.datasources.SparkExpressionConverte
 def plan_rewrite(
     session: SparkSession, name: TableName, where: str, options: Mapping[str, str]
 ) -> tuple[int, int]:
-    """How many files of a table a rewrite with these options of Iceberg's would take,
-    and how many bytes.
+    """How many files of a table a rewrite with these Iceberg options would rewrite, and
+    how many bytes.
 
     `where` is a condition on partitions in Spark's SQL, '' for all. Raises what Java
-    raises where it cannot be read.
+    raises if it cannot be parsed.
     """
     if where:
         converter = java_class(_CONVERTER)

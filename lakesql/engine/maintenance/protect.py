@@ -1,5 +1,5 @@
-"""What no expiry may remove: the newest entries of the ledger, and what streams of the
-table have still to read."""
+"""Which snapshots no expiry may remove: the newest ledger entries, and those that
+readers of the table still need."""
 
 from __future__ import annotations
 
@@ -28,18 +28,19 @@ from lakesql.table.expiry import Needed
 from lakesql.table.metadata import TableMetadata, parse_metadata
 
 FOR_EVER_MS = 2**63 - 1
-"""The age at which a tag goes that never does, as Iceberg has it."""
+"""The maximum age of a tag that never expires, in Iceberg's notation."""
 
 NOTHING_READ = 0
-"""Since when a reader needs snapshots that may read the table from its first one on."""
+"""The time from which a reader needs snapshots if it may still read the table from its
+first one."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableReader:
-    """A model that reads the changes of a table, and the table in whose ledger it says
-    how far it is.
+    """A model that reads the changes of a table, and the table whose ledger records its
+    progress.
 
-    `folder` is that of its checkpoint; a model whose table is made of others has none.
+    `folder` is its checkpoint; empty for a model whose table is refreshed from others.
     """
 
     model: str
@@ -48,10 +49,10 @@ class TableReader:
 
 
 def tag_entries(table: JavaTable, metadata: TableMetadata) -> None:
-    """Give the newest ledger entry of each query that has written to the table its tag,
-    where it has not got it.
+    """Tag the newest ledger entry of each query that has written to the table, if its
+    tag is not there.
 
-    Where the table's properties let tags go at some age, these do not.
+    If the table's properties limit the age of tags, these tags are exempt.
     """
     moved = {
         ledger_tag(owner): snapshot.id
@@ -77,12 +78,12 @@ def tag_entries(table: JavaTable, metadata: TableMetadata) -> None:
 def find_needed(
     session: SparkSession, metadata: TableMetadata, readers: Iterable[TableReader]
 ) -> Needed:
-    """From when on the snapshots of a table are needed by the streams that read it, and
-    by rebuilds of their models.
+    """From which time on the snapshots of a table are needed by the streams that read
+    it, and by rebuilds of their models.
 
-    A reader may take its last batch once more, from where the one before it ended. One
-    that has read none of the table begins with the oldest snapshot: all are needed. A
-    rebuild has a ledger of its own, in the table it fills.
+    A reader may read its last batch again, from where the one before it ended. A reader
+    that has not read the table yet begins with the oldest snapshot, so all are needed.
+    A rebuild has a ledger of its own, in the table that it fills.
     """
     since: list[int] = []
     waiting: list[str] = []
@@ -111,9 +112,9 @@ def find_needed(
 def _made_of(
     session: SparkSession, metadata: TableMetadata, reader: TableReader
 ) -> list[int]:
-    """From when on the snapshots of the table are needed, for the one to stay of which
-    the reader's own table is made: a refresh compares with it. One that has none yet
-    begins with the newest."""
+    """From which times on the snapshots of the table are needed so that the one that
+    the reader's table is made of stays: a refresh compares with it. Empty if the
+    reader's table is not made of it yet, as that begins with the newest."""
     entries = _read_entries(session, reader.table, reader.model)
     inputs = read_inputs(entries[0].inputs).values() if entries else ()
     found = [
@@ -127,14 +128,14 @@ def _made_of(
 def needs(
     metadata: TableMetadata, entries: Sequence[Entry], checkpoint: Checkpoint | None
 ) -> int | None:
-    """From when on a reader needs the snapshots of a table; None where nothing says
-    what it has read of it.
+    """From which time on a reader needs the snapshots of a table, in milliseconds since
+    the epoch; None if nothing records what it has read.
 
-    `entries` are its newest two, newest first. A reader that streams the table since a
-    short time may have written many batches of other streams before: where its newest
-    entry names none of the table's snapshots, it has read nothing of it. A checkpoint
-    that was made behind the newest entry, as by `lakesql rewind`, counts instead; so
-    does one that has noted that all batches after that entry were empty.
+    `entries` are its newest two, newest first. A reader that has streamed the table
+    only recently may have written many batches of other streams before: if its newest
+    entry names no snapshot of the table, it has read nothing of it. A checkpoint that
+    was created after the newest entry, as by `lakesql rewind`, counts instead; so does
+    one that records that all batches after that entry were empty.
     """
     if checkpoint is not None and _is_empty_since(
         checkpoint, entries[0] if entries else None
@@ -159,8 +160,8 @@ def needs(
 
 
 def _is_made_behind(checkpoint: Checkpoint, entry: Entry) -> bool:
-    """Whether a checkpoint was made when this entry was there already, and no batch of
-    it has come to the table."""
+    """Whether a checkpoint was created when the entry existed already, and no batch of
+    it is in the table."""
     origin = checkpoint.origin
     return (
         origin is not None
@@ -171,7 +172,7 @@ def _is_made_behind(checkpoint: Checkpoint, entry: Entry) -> bool:
 
 def _is_empty_since(checkpoint: Checkpoint, entry: Entry | None) -> bool:
     """Whether each batch after the one of this entry had no row, up to the last that
-    Spark knows to be done."""
+    Spark has completed."""
     origin = checkpoint.origin
     if origin is None or checkpoint.newest_committed < 0:
         return False
@@ -191,11 +192,11 @@ def _is_empty_since(checkpoint: Checkpoint, entry: Entry | None) -> bool:
 
 
 def _oldest_stand(metadata: TableMetadata, positions: Iterable[Position]) -> int | None:
-    """From when on the snapshots of the table are needed, for the oldest one at which
-    one of the streams stands to stay; None where none does.
+    """From which time on the snapshots of the table are needed so that the oldest one
+    at which a stream stands stays; None if no stream stands at one.
 
-    Whatever the stream is called: Spark may order a stateful query's streams otherwise
-    than its FROM does.
+    The streams' names are ignored: Spark may number a stateful query's streams in
+    another order than its FROM.
     """
     ids = [
         position.get("snapshot_id")
@@ -210,8 +211,8 @@ def _oldest_stand(metadata: TableMetadata, positions: Iterable[Position]) -> int
 
 
 def _read_entries(session: SparkSession, table: TableName, owner: str) -> list[Entry]:
-    """The last two entries of a query, newest first; none where there is no table
-    yet."""
+    """The last two entries of a query, newest first; none if its table does not
+    exist."""
     if not table_exists(session, table):
         return []
     snapshots = parse_metadata(read_json(load_table(session, table))).last_entries(
@@ -221,7 +222,7 @@ def _read_entries(session: SparkSession, table: TableName, owner: str) -> list[E
 
 
 def _entry_of(owner: str, summary: Mapping[str, str]) -> Entry:
-    """What an entry says of its batch and of where the streams stand behind it."""
+    """The batch and the positions of an entry, without the rest."""
     return Entry(
         model=owner,
         checkpoint=summary.get(LEDGER_CHECKPOINT, ""),

@@ -1,4 +1,4 @@
-"""Cancels the Spark jobs of a procedure whose time is over."""
+"""How the Spark jobs of a procedure are cancelled once its time is over."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 
 CANCELS_EVERY_S = 1.0
-"""How often the jobs of a procedure are cancelled whose time is over: it may begin
-others."""
+"""How often the jobs of a procedure are cancelled once its time is over, as it may
+start others."""
 
 
 class OvertimeError(Exception):
@@ -20,11 +20,11 @@ class OvertimeError(Exception):
 
 @contextmanager
 def limit_time(session: SparkSession, most_ms: int | None) -> Iterator[None]:
-    """Cancel the Spark jobs that are begun here once their time is over, and raise
-    `OvertimeError` then; None: never.
+    """Cancel the Spark jobs started inside after `most_ms`, and raise `OvertimeError`;
+    with None, never.
 
     Jobs write files that no version of the table has yet. What is committed by then
-    stays, and a commit itself is no job: it is never cancelled.
+    stays; a commit itself is not a job, and is never cancelled.
     """
     if most_ms is None:
         yield

@@ -1,1 +1,2 @@
-"""Where a query stands between checkpoint and ledger, and where it may continue."""
+"""Where a query stands between its checkpoint and its table's ledger, and where it may
+continue."""

@@ -1,5 +1,4 @@
-"""What a new checkpoint begins with: what it is made for, and where its streams
-start."""
+"""How a new checkpoint begins: what it is created for, and where its streams start."""
 
 from __future__ import annotations
 
@@ -39,8 +38,8 @@ def seed(
     old: CheckpointFiles,
     old_origin: Origin | None,
 ) -> tuple[Origin, tuple[SeededSource, ...]]:
-    """A checkpoint that continues where `start` says. `old` is the one that it
-    replaces: it knows what it has seen."""
+    """The origin and the positions of a checkpoint that continues where `start` says.
+    `old` is the checkpoint that it replaces, which lists the files that were read."""
     streams = old_origin.streams if old_origin else now.streams
     seeded = tuple(_seed(session, binding, start, old, streams) for binding in bindings)
     is_started = any(found.position is not None for found in seeded)
@@ -56,12 +55,12 @@ def seed(
 
 
 def id_of(session: SparkSession, table: TableName) -> str:
-    """The table's UUID, empty where there is none."""
+    """The table's UUID, empty if it does not exist."""
     return table_id(load_table(session, table)) if table_exists(session, table) else ""
 
 
 def new_origin(state: ProgressState, table_id: str) -> Origin:
-    """What a checkpoint that is made now is made for."""
+    """What a checkpoint that is created now is for."""
     return Origin(
         model=state.owner,
         table_id=table_id,

@@ -1,7 +1,7 @@
-"""Spark's checkpoint of a query, wherever it is: read, made, moved aside. Spark's files
-are never changed in place.
+"""How Spark's checkpoint of a query is read, created and moved aside, wherever it is
+stored. Spark's files are never changed in place.
 
-What its files are, and how they are read, is `stored.py`'s.
+`stored.py` describes the files and how they are read.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from lakesql.source.stream_state import SeededSource, SeenFile, spark_position
 
 
 class CheckpointFiles:
-    """The files of one checkpoint. A file that is written is there whole, or not at
-    all."""
+    """The files of one checkpoint. A written file appears completely, or not at all."""
 
     def __init__(self, session: SparkSession, folder: str) -> None:
         self.folder = folder
@@ -37,10 +36,11 @@ class CheckpointFiles:
         self._system = path.getFileSystem(self._conf)
         is_local = self._system.getScheme() == "file"
         self._local = Path(path.toUri().getPath()) if is_local else None
-        """Where they are on this machine: no need to ask Java for each."""
+        """The folder on this machine, which is read without Java; None if it is
+        elsewhere."""
 
     def read(self, name: str) -> str | None:
-        """The text of a file, None if there is none."""
+        """The text of a file; None if it does not exist."""
         if self._local is not None:
             return LocalFiles(self._local).read(name)
         try:
@@ -58,7 +58,7 @@ class CheckpointFiles:
 
     def names(self, name: str = "") -> list[str]:
         """The names in a folder of the checkpoint, or in the checkpoint itself; none if
-        it is not there."""
+        it does not exist."""
         if self._local is not None:
             return LocalFiles(self._local).names(name)
         try:
@@ -70,11 +70,11 @@ class CheckpointFiles:
         return [str(status.getPath().getName()) for status in found]
 
     def write(self, name: str, text: str) -> None:
-        """Write a file, over one of that name."""
+        """Write a file, replacing one of that name."""
         if self._local is not None:
             file = self._local / name
             file.parent.mkdir(parents=True, exist_ok=True)
-            # Hadoop's checksum, where Spark wrote the file
+            # Hadoop's checksum, which exists if Spark wrote the file
             (file.parent / f".{file.name}.crc").unlink(missing_ok=True)
             write_atomically(file, text)
             return
@@ -85,11 +85,11 @@ class CheckpointFiles:
             stream.close()
 
     def create(self, name: str, text: str) -> bool:
-        """Write a file unless there is one of that name, of which the file system makes
-        sure; whether it was written.
+        """Write a file unless one of that name exists, which the file system
+        guarantees. Returns whether it was written.
 
-        Local disks, HDFS and S3 can do that. Where a file system cannot, two processes
-        may both be told yes.
+        Local disks, HDFS and S3 can guarantee that. With other file systems two
+        processes may both be told yes.
         """
         if self._local is not None:
             return _create_local(self._local / name, text)
@@ -116,15 +116,15 @@ class CheckpointFiles:
         self._system.delete(self._path(name), False)
 
     def remove_all(self) -> None:
-        """Remove the whole checkpoint, if it is there."""
+        """Remove the whole checkpoint, if it exists."""
         self._system.delete(self._path(""), True)
 
     def move_to(self, folder: str) -> None:
         """Rename the whole checkpoint. In object stores, which have no folders, its
         files are copied first.
 
-        Its id goes first then, as what has none is no checkpoint: a move that broke off
-        is made again, or was complete.
+        Then the file with its id is removed first, as a folder without it is no
+        checkpoint: a move that was interrupted is made again, or was complete.
         """
         if self._system.getScheme() in _OBJECT_STORES:
             self._copy_to(folder)
@@ -154,8 +154,8 @@ class CheckpointFiles:
             )
 
     def _create(self, path: Any) -> Any:
-        """A stream whose file appears as it is closed: object stores work so; elsewhere
-        Spark renames one."""
+        """A stream whose file appears when it is closed: object stores work like that;
+        elsewhere Spark renames a temporary file."""
         if self._system.getScheme() in _OBJECT_STORES:
             return self._system.create(path, True)
         return java_class(_FILE_MANAGER)(path, self._conf).createAtomic(path, True)
@@ -186,11 +186,11 @@ _OBJECT_STORES = ("s3a", "s3", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs", "o
 def create_checkpoint(
     files: CheckpointFiles, origin: Origin, seeded: Sequence[SeededSource] = ()
 ) -> str:
-    """Make a checkpoint that Spark takes for one that has done its first batch and
-    stands as `seeded` says; its id.
+    """Create a checkpoint that Spark considers to have done its first batch, with the
+    positions of `seeded`; returns its id.
 
-    Without `seeded` nothing has been done in it. What is there already is moved aside.
-    The id is written last: a checkpoint without one is made again.
+    Without `seeded`, no batch is done in it. An existing checkpoint is moved aside. The
+    id is written last: a checkpoint without one is created again.
     """
     move_aside(files)
     id_ = str(uuid4())
@@ -217,10 +217,10 @@ def create_checkpoint(
 
 
 def forget_start(files: CheckpointFiles, checkpoint: Checkpoint) -> None:
-    """Note for the sources that keep where they began in the checkpoint that they begin
-    where it stands.
+    """Make sources that record in the checkpoint where they began, begin at its current
+    position instead.
 
-    What was there then may be gone by now.
+    What was at the old position may be gone by now.
     """
     for index, position in enumerate(
         checkpoint.positions.get(checkpoint.newest_committed, ())
@@ -234,7 +234,8 @@ def forget_start(files: CheckpointFiles, checkpoint: Checkpoint) -> None:
 
 
 def move_aside(files: CheckpointFiles) -> str | None:
-    """Rename what is in the checkpoint's folder, if anything is; the new name."""
+    """Rename the checkpoint's folder if it has files; returns the new name, None if it
+    has none."""
     if not files.names():
         return None
     aside = f"{files.folder}.{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
@@ -243,17 +244,18 @@ def move_aside(files: CheckpointFiles) -> str | None:
 
 
 def save_origin(files: CheckpointFiles, origin: Origin) -> None:
-    """Write what lakesql keeps of the checkpoint."""
+    """Write what lakesql records about the checkpoint."""
     files.write(ORIGIN_FILE, json.dumps(asdict(origin), indent=1))
 
 
 def rename_seen(
     files: CheckpointFiles, source: int, rename: Callable[[str], str | None]
 ) -> None:
-    """Give files that a source has read their new URIs in all lists of the checkpoint;
-    None leaves one out.
+    """Replace the URIs of files that a source has read in all lists of the checkpoint;
+    an entry for which `rename` returns None is removed.
 
-    The lists are written one after the other; done again, it finishes what broke off.
+    The lists are written one after the other; calling it again completes an interrupted
+    call.
     """
     for name in files.names(f"sources/{source}"):
         if not name.removesuffix(".compact").isdecimal():
@@ -272,7 +274,7 @@ def rename_seen(
 
 
 def file_exists(session: SparkSession, file: SeenFile) -> bool:
-    """Whether the file is still there."""
+    """Whether the file still exists."""
     path = java_class(_PATH)(java_class("java.net.URI")(file.path))
     return bool(
         path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()).exists(path)
@@ -280,7 +282,7 @@ def file_exists(session: SparkSession, file: SeenFile) -> bool:
 
 
 def modified_ms(session: SparkSession, file: SeenFile) -> int | None:
-    """When the file was changed as it is now; None where it is gone."""
+    """The current modification time of the file; None if it does not exist."""
     path = java_class(_PATH)(java_class("java.net.URI")(file.path))
     system = path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration())
     return (

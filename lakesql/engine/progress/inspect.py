@@ -1,5 +1,5 @@
-"""What a query's checkpoint, its table and its sources are now: what is compared before
-it starts."""
+"""What the state of a query's checkpoint, table and sources is, to be compared before
+the query starts."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from lakesql.progress.stored import read_checkpoint
 from lakesql.source.stream_state import SourceState
 
 AHEAD_MS = 60_000
-"""By how much a snapshot may be older than the one before it, for Iceberg to take
-it."""
+"""By how much at most a snapshot may be older than the one before it for Iceberg to
+accept it."""
 
 
 def read_state(
@@ -47,7 +47,7 @@ def read_state(
     accept_data_loss: bool = False,
     moved: MovedFiles | None = None,
 ) -> ProgressState:
-    """What the checkpoint and the table are now."""
+    """The current state of the checkpoint and the table."""
     table = (
         load_table(session, identity.table)
         if table_exists(session, identity.table)
@@ -73,8 +73,8 @@ def read_state(
 
 
 def _check_clock(name: TableName, table: JavaTable) -> None:
-    """Raise `RunError` (`table-ahead`) where Iceberg takes no commit of the table: it
-    would be older than the last."""
+    """Raise `RunError` (`table-ahead`) if Iceberg would reject commits to the table
+    because they would be older than its last one."""
     snapshot = table.currentSnapshot()
     if snapshot is None or snapshot.timestampMillis() - now_ms() < AHEAD_MS:
         return
@@ -91,7 +91,7 @@ def _check_clock(name: TableName, table: JavaTable) -> None:
 def read_sources(
     session: SparkSession, brokers: Brokers, bindings: Sequence[StreamBinding]
 ) -> tuple[SourceState, ...]:
-    """The streams as they are now; brokers are asked for their topics.
+    """The current state of the streams; brokers are asked for their topics.
 
     Raises what `open_broker` raises, and `RunError` (`unknown-topic`).
     """
@@ -104,7 +104,7 @@ def read_sources(
 def read_topics(
     session: SparkSession, brokers: Brokers, bindings: Sequence[StreamBinding]
 ) -> list[Mapping[str, str]]:
-    """The ids of each stream's topics, as they are now."""
+    """The current ids of each stream's topics."""
     return [
         spark_source(binding.source).topic_ids(session, binding, brokers)
         for binding in bindings

@@ -1,18 +1,19 @@
-"""A lease per model: the one runner that may write it. A second runner is refused
-before it writes anything.
+"""Which runner may write a model: the one that holds the model's lease. A second runner
+is refused before it writes anything.
 
-The lease is a folder beside the model's checkpoint, with a file for each holder,
-numbered. A file is made where none of its number is, which one process alone can do,
-and its holder renews it every few seconds. Who finds the newest one given back, or its
-process dead, or not renewed for a while, makes the next. Only the own clock of each
-process is read, and only for spans of time, so clocks need not agree.
+The lease is a folder beside the model's checkpoint, with a numbered file for each
+holder. A holder creates its file only if no file has that number, which only one
+process can do, and renews it every few seconds. A runner creates the next file if it
+finds that the newest lease was released, that the processes of its holder are dead, or
+that it was not renewed for a while. Each process reads only its own clock, and only for
+durations, so clocks need not agree.
 
-Whoever has to have a model's lease for a moment, such as a rebuild, asks for it by a
-file `wanted` beside these. The holder finds it when it renews, gives the lease back
+A command that needs a model's lease for a moment, such as a rebuild, asks for it with a
+file `wanted` in that folder. The holder sees it when it renews, releases the lease
 between two batches, and waits until it is free again.
 
-A runner that slept learns at the next step of its batch that its lease has passed on.
-What it does before it learns it is the fence's to stop (`publish` in
+A runner that was suspended learns at the next step of its batch that its lease was
+taken over. What it does before that is stopped when it publishes (`publish` in
 `ledger/commit.py`).
 """
 
@@ -51,15 +52,16 @@ from lakesql.progress.holder import (
 
 RENEW_EVERY_S = 3.0
 LASTS_S = 10.0
-"""How long after its last renewal a holder continues without making sure that the lease
-is still its own."""
+"""How long after its last renewal a holder continues without checking that the lease is
+still its own."""
 
 PASSES_ON_AFTER_S = 15.0
-"""How long somebody else watches a lease that is not renewed before he takes it."""
+"""How long another runner watches a lease that is not renewed before it takes it
+over."""
 
 GIVES_WAY_S = 10.0
-"""How long a holder that was asked for the lease leaves it free. Who asks looks every
-`RENEW_EVERY_S`."""
+"""How long a holder that was asked for the lease leaves it free. A waiting runner looks
+every `RENEW_EVERY_S`."""
 
 LOOK_EVERY_S = 0.25
 RENEWERS = 8
@@ -98,14 +100,14 @@ class Leases:
         patient: bool = False,
         renames: bool = False,
     ) -> bool:
-        """Whether this runner holds the model's lease now; where not, ask again soon.
+        """Whether this runner holds the model's lease now; if not, call again soon.
 
-        `say` hears of what is waited for, and of a lease that was taken over. Raises
-        `RunError` (`lease-held`) where another runner is seen to hold it, and what
-        `check` raises. If `patient`, that is waited for while this runner holds other
-        leases: where it has begun to take over from another, it is to have them all.
-        Whom this runner has given way to is waited for too. A model whose rename broke
-        off is refused to all but who `renames` it (`rename-under-way`).
+        `say` is called with what is waited for, and when a lease was taken over. Raises
+        `RunError` (`lease-held`) if another runner is seen to renew it, and what
+        `check` raises. With `patient`, that runner is waited for while this one holds
+        other leases: if it has begun to take over from another, it should get them all.
+        A runner that this one has given way to is waited for too. A model whose rename
+        was interrupted is refused (`rename-under-way`) unless the caller `renames` it.
         """
         if model in self._held:
             self.check(model)
@@ -140,19 +142,18 @@ class Leases:
         return True
 
     def holds(self, model: str) -> bool:
-        """Whether this runner has claimed the model's lease, and has not seen that it
-        lost it."""
+        """Whether this runner has claimed the model's lease, and has not noticed that
+        it lost it."""
         return model in self._held
 
     def number(self, model: str) -> int:
-        """How many leases of the model there were before the one that this runner
-        holds: where it gave one back and has the next one, nobody had the model in
-        between."""
+        """The number of the model's lease that this runner holds. If it released one
+        and now has the next number, no other runner held the model in between."""
         return self._held[model].number
 
     def check(self, model: str) -> None:
-        """Raise where the lease is not this runner's any more (`lease-lost`). Asks
-        nobody unless it has slept."""
+        """Raise if the lease is not this runner's any more (`lease-lost`). Reads the
+        storage only if the last renewal is too long ago."""
         lease = self._held.get(model)
         if lease is None:
             raise _lost(model, "another runner")
@@ -166,35 +167,35 @@ class Leases:
             raise
 
     def lost(self, model: str) -> RunError | None:
-        """What `check` would raise where the renewing thread has seen that the lease
-        has passed on. Asks nobody."""
+        """What `check` would raise if the renewing thread has seen that another runner
+        took the lease over; None otherwise. Does not read the storage."""
         lease = self._held.get(model)
         return lease.lost() if lease is not None else None
 
     def want(self, checkpoint: str) -> None:
-        """Ask whoever holds the lease of the model with this checkpoint to give it back
+        """Ask the holder of the lease of the model with this checkpoint to release it
         between two batches."""
         CheckpointFiles(self._session, checkpoint + LEASE_SUFFIX).write(
             WANTED, _dump(self._me)
         )
 
     def unwant(self, checkpoint: str) -> None:
-        """Let the holder keep it."""
+        """Withdraw what `want` has asked for."""
         CheckpointFiles(self._session, checkpoint + LEASE_SUFFIX).remove(WANTED)
 
     def is_wanted(self, model: str) -> bool:
-        """Whether somebody has asked for the model's lease, as the renewing thread has
-        seen. Asks nobody."""
+        """Whether another process has asked for the model's lease, as the renewing
+        thread has seen. Does not read the storage."""
         lease = self._held.get(model)
         return lease is not None and lease.is_wanted
 
     def give_way(self, model: str) -> None:
-        """Give the lease back to who has asked for it."""
+        """Release the lease for the process that has asked for it."""
         self._gave_way[model] = self._clock()
         self.release(model)
 
     def release(self, model: str) -> None:
-        """Give a lease back; nothing if it is not held."""
+        """Release a lease; nothing if it is not held."""
         self._claims.pop(model, None)
         with self._lock:
             lease = self._held.pop(model, None)
@@ -202,14 +203,14 @@ class Leases:
             lease.release()
 
     def close(self) -> None:
-        """Give all of them back."""
+        """Release all leases."""
         self._closed.set()
         for model in list(self._held):
             self.release(model)
 
     def _renew_all(self) -> None:
-        # Side by side: where the storage is slow, the last of many is to be renewed in
-        # time too.
+        # In parallel, so that with slow storage the last of many is renewed in time
+        # too.
         with ThreadPoolExecutor(RENEWERS, "lakesql-lease") as pool:
             while not self._closed.wait(self._renew_every_s):
                 with self._lock:
@@ -219,7 +220,7 @@ class Leases:
 
 
 class _Lease:
-    """A lease that is held, until another runner makes the next file."""
+    """A lease that is held, until another runner creates the next file."""
 
     def __init__(
         self,
@@ -256,7 +257,7 @@ class _Lease:
         return _lost(self._model, self._taken_by) if self._taken_by else None
 
     def renew(self) -> None:
-        """Say that the holder lives; where somebody has taken the lease, note that
+        """Renew the lease; if another runner has taken it over, remember that
         instead."""
         with self._lock:
             if not self._is_released:
@@ -274,8 +275,8 @@ class _Lease:
                 return
             self._me = replace(self._me, beat=self._me.beat + 1)
             self._files.write(str(self.number), _dump(self._me))
-        # whatever the storage raises: the next renewal tries again, `check` counts the
-        # time
+        # whatever the storage raises, the next renewal tries again, and `check` looks
+        # at the time since the last one
         except Exception as error:
             _log.warning(
                 "The lease of %s was not renewed: %s", self._model, first_line(error)
@@ -284,7 +285,7 @@ class _Lease:
             self._renewed = begun
 
     def release(self) -> None:
-        """Give it back, at once had by whoever asks next."""
+        """Release the lease, so that the next runner that asks has it at once."""
         with self._lock:
             self._is_released = True
             self._release()
@@ -305,8 +306,8 @@ class _Lease:
 
 
 class _Claim:
-    """A lease that is wanted: looked at until it can be had, or its holder is seen to
-    live."""
+    """An attempt to get a lease: repeated until the lease is free, or its holder is
+    seen to renew it."""
 
     def __init__(
         self,
@@ -331,8 +332,8 @@ class _Claim:
         self._seen_at = 0.0
 
     def look(self, patient: bool) -> _Lease | None:
-        """The lease if it can be had now. Raises where its holder lives, or waits for
-        that to end."""
+        """The lease if it is free now, otherwise None. Raises if its holder renews it,
+        unless `patient`."""
         now = self._clock()
         if now - self._looked < self._look_every_s:
             return None
@@ -351,8 +352,8 @@ class _Claim:
     def _watch(
         self, newest: int, holder: Holder | None, patient: bool, now: float
     ) -> _Lease | None:
-        """The lease of a holder that has not renewed it for long. Raises where it is
-        seen to renew it, unless that is waited for."""
+        """The lease if its holder has not renewed it for long, otherwise None. Raises
+        if the holder is seen to renew it, unless `patient`."""
         who = str(holder or "another runner")
         if self._seen is None:
             self._seen, self._seen_at = (newest, holder), now
@@ -387,8 +388,8 @@ class _Claim:
 
 
 def _elapsed_s() -> float:
-    """Seconds since some moment, those too in which the process or the machine
-    slept."""
+    """Seconds since an arbitrary moment, including time in which the process or the
+    machine was suspended."""
     return (
         time.clock_gettime(time.CLOCK_BOOTTIME)
         if hasattr(time, "CLOCK_BOOTTIME")
@@ -405,7 +406,7 @@ def _lost(model: str, holder: str) -> RunError:
 
 
 def rename_under_way(model: str, renaming: Renaming) -> RunError:
-    """The error where a model is between its two names."""
+    """The error for a model whose rename is not complete."""
     return RunError.of(
         "rename-under-way",
         f"Model '{model}' cannot be used: the rename of '{renaming.old}' to '{renaming.new}' is not done.",
@@ -421,8 +422,8 @@ def _this_runner(session: SparkSession) -> Holder:
 
 
 def _machine() -> str:
-    """What is the same for two processes that see each other's numbers; empty where
-    that cannot be told."""
+    """An id that two processes have in common if they see each other's process ids;
+    empty if it cannot be determined."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {Path('/proc/self/ns/pid').readlink()}"

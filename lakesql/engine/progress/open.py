@@ -1,5 +1,4 @@
-"""From a model's checkpoint and its table's ledger to the progress that its query
-continues with."""
+"""Where a model's query continues, from its checkpoint and its table's ledger."""
 
 from __future__ import annotations
 
@@ -45,8 +44,8 @@ def open_progress(
     bindings: Sequence[StreamBinding],
     query_hash: str,
 ) -> QueryProgress:
-    """Do what was decided: continue with the checkpoint, or make one. The table is
-    there by now."""
+    """The progress of a query after carrying out the decision: its checkpoint is
+    continued, or one is created. The table exists already."""
     files = CheckpointFiles(session, identity.folder)
     now = new_origin(state, id_of(session, identity.table))
     checkpoint, entry = state.checkpoint, state.entry
@@ -98,11 +97,11 @@ def check_starts(
     bindings: Sequence[StreamBinding],
     at_ms: int,
 ) -> None:
-    """Raise `ProjectError` (`bad-start`) where a topic is to be read from a time on
-    that is still to come at `at_ms`.
+    """Raise `ProjectError` (`bad-start`) if a topic is to be read from a time that is
+    after `at_ms`.
 
-    Of a partition without a record of that time or later Kafka has no such place, and
-    its end is taken.
+    Kafka has no offset for a partition without a record of that time or later, and its
+    end would be used instead.
     """
     positions = next_positions(state, decision)
     origin = (
@@ -139,8 +138,8 @@ def check_starts(
 def restart(
     bindings: Sequence[StreamBinding], progress: QueryProgress
 ) -> tuple[StreamBinding, ...]:
-    """The bindings as they are read now: the time of `lakesql rewind --to` stands in
-    the place of `start`, and a table that was rebuilt is read from there on."""
+    """The bindings as they are read now: the time of `lakesql rewind --to` replaces
+    `start`, and a table that was rebuilt is read from then on."""
     since = {source.name: source.rebuilt_ms for source in progress.sources}
     start_ms = progress.origin.start_ms
     return tuple(
@@ -154,8 +153,8 @@ def restart(
 
 
 def _start_of(stream: Stream, start_ms: int | None) -> Start:
-    """Where a stream begins: the time of `lakesql rewind --to` stands in the place of
-    its `start`."""
+    """Where a stream begins: the time of `lakesql rewind --to`, otherwise its
+    `start`."""
     return (
         stream.start
         if start_ms is None

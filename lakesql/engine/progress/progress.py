@@ -1,5 +1,5 @@
-"""The progress of a query, and of a replay of dead letters: the entry of each batch,
-and whether the table holds it already."""
+"""The progress of a query, or of a replay of dead letters: the ledger entry of each
+batch, and whether the table already holds it."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ from lakesql.source.stream_state import (
 
 
 class QueryProgress:
-    """Where a query stands between its checkpoint and its table's ledger. It belongs to
+    """Where a query stands between its checkpoint and its table's ledger. Used only by
     the thread of its batches.
 
     `last` is the newest batch of this checkpoint in the table, -1 before the first;
-    `positions` is where the streams stand by the ledger. `planned` is how many offsets
-    lie in the batch whose entry was asked for last, at most, None where that is not
-    known, and `reads` is what it takes in. Spark had planned the batches up to
-    `planned_before` when the query was prepared. `look` asks for the ids of each
-    source's topics, of which some may appear while it runs.
+    `positions` is where the streams stand by the ledger. `planned` is the most offsets
+    that the batch of the last `entry` call can have, None if unknown, and `reads` are
+    its ranges. Spark had planned the batches up to `planned_before` when the query was
+    prepared. `look` returns the ids of each source's topics; new topics may appear
+    while the query runs.
     """
 
     def __init__(
@@ -94,14 +94,14 @@ class QueryProgress:
         return self._origin
 
     def entry(self, batch: int) -> Entry:
-        """The entry that records a batch, which Spark has planned.
+        """The ledger entry for a batch that Spark has planned.
 
-        The checkpoint learns the ids of topics too: where the batch has no row, no
-        table will say them.
+        Ids of new topics are saved in the checkpoint too: if the batch has no row, no
+        table will have them.
         """
         offsets = self._read_offsets(batch)
         names = [source.name for source in self._sources]
-        # Spark reads a stream twice that a stateful SELECT joins with itself
+        # a stream that a stateful SELECT joins with itself is two sources of Spark's
         if len(names) != len(offsets):
             names = [str(index) for index in range(len(offsets))]
         else:
@@ -140,10 +140,10 @@ class QueryProgress:
     def holds(self, table: JavaTable, entry: Entry) -> bool:
         """Whether the table, as it was loaded, holds the batch.
 
-        Raises `RunError` where it is not as this query has left it: somebody has rolled
-        it back (`table-behind`, `ledger-missing`), or has written on from another
-        checkpoint or in another runner (`batch-published`). So a runner that was
-        paused, and wakes up after another has taken over, writes nothing.
+        Raises `RunError` if the table is not as this query has left it: it was rolled
+        back (`table-behind`, `ledger-missing`), or has later batches from another
+        checkpoint or runner (`batch-published`). So a runner that was suspended, and
+        continues after another has taken over, writes nothing.
         """
         newest = read_entry(table, self.identity.owner)
         if newest is not None and newest.checkpoint == entry.checkpoint:
@@ -173,7 +173,7 @@ class QueryProgress:
 
     def backlog_of(self, stream: str) -> int | None:
         """How many offsets of a stream had not been read when the query was prepared;
-        None where nothing tells."""
+        None if unknown."""
         for source in self._sources:
             if source.name == stream and source.ends:
                 begun = numbered(
@@ -187,16 +187,16 @@ class QueryProgress:
         return None
 
     def note_written(self, entry: Entry) -> None:
-        """The batch is in the table."""
+        """Record that the table has the batch."""
         self.last = max(self.last, entry.batch)
 
     def note_backlog(self, backlog: str) -> None:
-        """What the source has beside what was read, as the ledger's entry says it."""
+        """Keep the source's backlog, for the next ledger entry."""
         self._backlog = backlog
 
     def note_empty(self, entry: Entry) -> None:
-        """The batch has no row, so the table will say nothing of it: the checkpoint
-        does."""
+        """Record in the checkpoint that the batch has no row, because no table has an
+        entry for it."""
         if (
             self._origin.empty_after == self.last
             and self._origin.empty_through >= entry.batch
@@ -207,11 +207,12 @@ class QueryProgress:
         )
 
     def check_topics(self) -> None:
-        """Raise `TransientError` where a topic was created again since its id was
-        learnt: what was read may be its.
+        """Raise `TransientError` if a topic was created again since its id was learnt:
+        the records read may be the new topic's.
 
-        Spark reads on at the old offset, so that its first records would be skipped.
-        What to do about it depends on more than is known here: the next try says.
+        Spark continues at the old offset, so the first records of the new topic would
+        be skipped. What to do depends on more than is known here: the next try reports
+        it.
         """
         if not _topics(self._sources):
             return
@@ -246,8 +247,8 @@ class QueryProgress:
         save_origin(self._files, origin)
 
     def _learn_topics(self, offsets: Sequence[Position]) -> None:
-        """Ask the broker for the ids of topics that are new, '' where one is gone
-        again."""
+        """Ask the broker for the ids of new topics; the id of one that is already gone
+        is ''."""
         read = {
             name
             for source, position in zip(self._sources, offsets, strict=True)
@@ -267,7 +268,7 @@ class QueryProgress:
     def _complete(
         self, index: int, source: SourceState, position: Position
     ) -> Position:
-        """A position of Spark's with what the ledger keeps beside it."""
+        """A position of Spark's, completed with what the ledger keeps beside it."""
 
         def read(first: int, last: int) -> Sequence[SeenFile]:
             return read_seen(self._files, index, first, last)
@@ -282,8 +283,8 @@ def _topics(sources: Iterable[SourceState]) -> set[str]:
 
 
 def check_same(written: Entry, planned: Entry, model: str) -> None:
-    """Raise where a batch of a model that is in the table ended elsewhere: skipping
-    this one would lose records."""
+    """Raise if a batch that is in the table ended at another position than planned
+    here: skipping this one would lose records."""
     there = [spark_position(position) for position in written.positions.values()]
     here = [spark_position(position) for position in planned.positions.values()]
     if there != here:
@@ -303,12 +304,12 @@ def _overtaken(entry: Entry, newest: Entry) -> RunError:
 
 @dataclass(frozen=True, slots=True)
 class ReplayProgress:
-    """A replay whose id stands in the place of a checkpoint's, after the replay
-    `follows` of the table's ledger.
+    """The progress of a replay of dead letters. Its id is used like a checkpoint's; in
+    the table's ledger it comes after the replay `follows`.
 
-    Its entry has a name of its own, so that the model's query does not see it: its
-    batches are counted as before. `planned` is how many records the batch has, if that
-    is known.
+    Its entry has an owner of its own, so that the model's query does not see it and its
+    batches are numbered as before. `planned` is how many records the batch has, if
+    known.
     """
 
     identity: QueryIdentity
@@ -319,17 +320,18 @@ class ReplayProgress:
 
     @property
     def reads(self) -> tuple[ReadRange, ...]:
-        """What it takes in of streams: nothing."""
+        """The ranges that it reads of streams: none."""
         return ()
 
     @property
     def planned_before(self) -> int:
-        """The newest batch that an earlier replay has planned: each replay is its
-        own."""
+        """The newest batch that an earlier replay has planned: none, as each replay is
+        separate."""
         return -1
 
     def entry(self, batch: int) -> Entry:
-        """The entry that records the replay. It has no positions: no stream is read."""
+        """The ledger entry for the replay. It has no positions, as no stream is
+        read."""
         identity = self.identity
         return Entry(
             model=identity.owner,
@@ -345,7 +347,7 @@ class ReplayProgress:
     def holds(self, table: JavaTable, entry: Entry) -> bool:
         """Whether the table, as it was loaded, holds the replay.
 
-        Raises `RunError` (`batch-published`) where another one has come between.
+        Raises `RunError` (`batch-published`) if another replay came in between.
         """
         newest = newest_batch(read_entry(table, entry.model))
         if newest == Batch(entry.checkpoint, entry.batch):
@@ -357,16 +359,16 @@ class ReplayProgress:
         return False
 
     def note_written(self, entry: Entry) -> None:
-        """Nothing: the table says it."""
+        """Nothing: the table has the entry."""
 
     def backlog_of(self, stream: str) -> None:
-        """How much of a stream is left to read: none is read."""
+        """None: no stream is read."""
 
     def note_backlog(self, backlog: str) -> None:
         """Nothing: no stream is read."""
 
     def note_empty(self, entry: Entry) -> None:
-        """Nothing: a replay without a row needs no commit to be done once."""
+        """Nothing: a replay without a row needs no record."""
 
     def check_topics(self) -> None:
         """Nothing: no topic is read."""
@@ -375,11 +377,11 @@ class ReplayProgress:
 def open_replay(
     table: JavaTable, identity: QueryIdentity, unfinished: str | None, query_hash: str
 ) -> ReplayProgress:
-    """The progress of the replay `unfinished`, or of a new one."""
+    """The progress of the replay `unfinished`, or of a new one if that is None."""
     follows = newest_batch(read_entry(table, identity.owner))
     return ReplayProgress(identity, unfinished or uuid4().hex, follows, query_hash)
 
 
 def replay_owner(model: str) -> str:
-    """The name of a model's replays in the ledger of its table."""
+    """The owner of the entries of a model's replays in the ledger of its table."""
     return model + REPLAY_SUFFIX

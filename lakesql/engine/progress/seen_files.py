@@ -1,15 +1,15 @@
-"""Files that a query has read, by the lists in its checkpoint, beside the files that
-are there now: those that are elsewhere, have changed, or were never meant.
+"""Which files in a query's checkpoint were moved or changed since they were read, or
+are recorded though they do not match their stream's path.
 
-Spark, which knows a file by its whole path, would read one again that has moved. A file
-is known by its path relative to its connection and the time of its last change. So if a
-connection's folder has moved as a whole, Spark's lists of what it has read get the new
-paths. If files of the same names are there in other places, or have other times, nobody
-but the operator knows whether they are the same.
+Spark identifies a file by its whole path, so it would read a file again that has moved.
+Here a file is identified by its path relative to its connection and its modification
+time. If a connection's folder has moved as a whole, the lists in Spark's checkpoint get
+the new paths. If files of the same names are in other places, or have other times, only
+the operator knows whether they are the same.
 
-Spark lists all that is below the folders that a path matches, and notes all of it as
-read, be it meant or not. Where the path of a stream is another one by now, what the
-former one did not mean has not been read.
+Spark lists everything below the folders that a path matches, and records all of it as
+read, even files that do not match. If the path of a stream has changed since, files
+that the former path did not match have not been read.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ from lakesql.source.unread import explain_changed
 
 @dataclass(frozen=True, slots=True)
 class _Gone:
-    """A source of which no file that was read last is where its streams read now, be it
-    gone or left behind by a copy: those files, by name the ones that are there now, and
-    by the path relative to their connection too.
+    """A source none of whose last read files is where its streams read now, whether it
+    was removed or left behind by a copy: `known` are those files, and the files that
+    exist now are given by name and by path relative to their connection.
 
-    `is_place_left`: the streams read other folders now. Where they read the same, files
-    were removed once they had been read, and the next ones may have their names.
+    `is_place_left`: the streams read other folders now. If they read the same folders,
+    files were removed after they were read, and new files may have their names.
     """
 
     source: int
@@ -67,8 +67,8 @@ def follow_files(
     bindings: Sequence[StreamBinding],
     say: Callable[[str], None],
 ) -> MovedFiles | None:
-    """Let the checkpoint in `folder` follow a connection that has moved; what must be
-    asked of an operator, if so."""
+    """Update the checkpoint in `folder` if a connection has moved. Returns the files
+    that the operator must decide about, or None."""
     asked: MovedFiles | None = None
     for gone in _find_gone(session, folder, bindings):
         same = [_find_same(file, gone.by_path) for file in gone.known]
@@ -112,11 +112,11 @@ def settle_files(
     bindings: Sequence[StreamBinding],
     are_same: bool,
 ) -> int:
-    """What the operator has said: files of the names of those that were read are the
-    same, or they are others.
+    """Apply the operator's decision: files with the names of those that were read are
+    the same, or they are others.
 
-    The checkpoint's lists get the new paths, or leave those out that are gone; how many
-    sources that was done for.
+    The checkpoint's lists get the new paths, or lose the entries of files that are
+    gone. Returns for how many sources that was done.
     """
     found = list(_find_gone(session, folder, bindings))
     for gone in found:
@@ -134,8 +134,9 @@ def settle_files(
 def _find_gone(
     session: SparkSession, folder: str, bindings: Sequence[StreamBinding]
 ) -> Iterator[_Gone]:
-    """Spark may order a stateful query's sources otherwise than its FROM does, so that
-    any stream's files will do."""
+    """The sources whose last read files are not where the streams read now. Spark may
+    number a stateful query's sources in another order than its FROM, so files of any
+    stream count."""
     places = [
         (place, binding.glob)
         for binding in bindings
@@ -165,8 +166,8 @@ def _find_gone(
 
 
 def _find_same(file: SeenFile, there: Mapping[str, SeenFile]) -> SeenFile | None:
-    """The file that has the path of this one relative to its connection, wherever that
-    was, and its time."""
+    """The file that has the same path relative to its connection, wherever that was,
+    and the same modification time; None if there is none."""
     parts = file.decoded.split("/")
     paths = ("/".join(parts[first:]) for first in range(1, len(parts)))
     found = (there[path] for path in paths if path in there)
@@ -174,7 +175,7 @@ def _find_same(file: SeenFile, there: Mapping[str, SeenFile]) -> SeenFile | None
 
 
 def _unshared(old: str, new: str) -> tuple[str, str]:
-    """The two paths without the folders and the name that they end with alike."""
+    """The two paths without the trailing folders and name that they have in common."""
     before, after = old.split("/"), new.split("/")
     while before and after and before[-1] == after[-1]:
         before.pop()
@@ -196,10 +197,10 @@ NS_PER_MS = 1_000_000
 def explain_changes(
     session: SparkSession, folder: str, bindings: Sequence[StreamBinding]
 ) -> Iterator[tuple[str, str]]:
-    """The streams of which files have changed once they had been read, each with what
-    is said of it.
+    """The streams whose files have changed after they were read, each with an
+    explanation.
 
-    On this machine all of them are looked at, elsewhere those that were read last.
+    On this machine all files are checked, elsewhere only those that were read last.
     """
     places = [
         (each, each.glob)
@@ -274,8 +275,8 @@ PATHS_FILE = "paths.json"
 def forget_unmeant(
     session: SparkSession, folder: str, bindings: Sequence[StreamBinding]
 ) -> None:
-    """Take those files out of a checkpoint's lists that were listed for a former path,
-    and that it did not mean."""
+    """Remove those files from a checkpoint's lists that were listed for a former path
+    but did not match it."""
     files = CheckpointFiles(session, folder)
     former = json.loads(files.read(PATHS_FILE) or "{}")
     if all(former.get(name, path) == path for name, path in _paths(bindings).items()):
@@ -297,14 +298,14 @@ def forget_unmeant(
 def keep_paths(
     session: SparkSession, folder: str, bindings: Sequence[StreamBinding]
 ) -> None:
-    """Note in a checkpoint which paths its lists are made for from now on."""
+    """Record in a checkpoint the paths that its lists are made for from now on."""
     files, text = CheckpointFiles(session, folder), json.dumps(_paths(bindings))
     if _paths(bindings) and files.read(PATHS_FILE) != text:
         files.write(PATHS_FILE, text)
 
 
 def _paths(bindings: Sequence[StreamBinding]) -> dict[str, str]:
-    """What the streams say of their files, by their names."""
+    """The paths of the streams that read files, by stream name."""
     in_files = (
         each.stream
         for each in bindings

@@ -1,17 +1,19 @@
-"""Files whose records a commit has: moved to their stream's archive, or deleted, where
-it says so (`after`). And files that a query has set aside, as nobody can read them.
+"""What happens to files once their records are committed: they are moved to their
+stream's archive, or deleted, if its `after` is set so. Also which unreadable files a
+query has set aside.
 
-A file is taken once Spark's checkpoint has the batch that read it as done, which is
-after the commit; of a model that keeps state, that of its dead letters too. Spark goes
-on to know it, so that nothing is read twice: a file that a kill has left where it was
-is moved when the model runs again. What such a run does not find, somebody has moved.
+A file is moved or deleted once Spark's checkpoint has the batch that read it as done,
+which is after the commit; for a stateful model, also the checkpoint of its dead-letter
+query. Spark still knows the file, so nothing is read twice: a file that a kill has left
+in place is moved when the model runs again. A file that is not found then has been
+moved by somebody.
 
-Left where they are: files that have changed since they were read, those that nobody can
-read, those that were passed over when the checkpoint was made, and all of them while
-the model is rebuilt, which may be reading them.
+Files stay in place if they have changed since they were read, cannot be read, or were
+skipped when the checkpoint was made; and all files stay while the model is rebuilt,
+which may be reading them.
 
-Files that nobody can read are noted in the checkpoint before their batch is written, so
-that it leaves out the same ones however often it is tried.
+Unreadable files are recorded in the checkpoint before their batch is written, so that
+the batch leaves out the same files however often it is tried.
 """
 
 from __future__ import annotations
@@ -40,22 +42,22 @@ from lakesql.source.pattern import escape_glob, files_below, listing_of, without
 from lakesql.source.stream_state import SeenFile, read_seen
 
 MOVERS = 8
-"""So many files are moved or deleted at once: in object storage each takes some
-questions over the network."""
+"""How many files are moved or deleted at once: in object storage each takes several
+requests."""
 
 CHUNK_FILES = 64
-"""After so many files it is looked whether the time is over."""
+"""After how many files the time limit is checked."""
 
 Tell = Callable[[str, str], None]
-"""Is told of a stream what could not be done with its files."""
+"""Called with a stream's name and what could not be done with its files."""
 
 
 @dataclass(slots=True)
 class _TakingQuery:
-    """A query of the model: its checkpoint, the newest of its batches whose files are
-    known here, up to which of each source's own batches that is, and the files by their
-    paths. The batch `seeded` of a source, if not -1, has those that the checkpoint was
-    made with."""
+    """A query of the model: its checkpoint, the newest of its batches whose files have
+    been learnt, the last log entry read of each source, and the learnt files by their
+    paths. `seeded` is the log entry of a source, if not -1, with the files that the
+    checkpoint was made with."""
 
     files: CheckpointFiles
     batch: int = -1
@@ -65,10 +67,11 @@ class _TakingQuery:
 
 
 class TakenFiles:
-    """Moves or deletes what the queries of a model have taken, from any thread.
+    """Moves or deletes files that the queries of a model have read; can be used from
+    any thread.
 
-    `folders` are their checkpoints, that of the model first. `moved` is how many files
-    have gone. What is left where a run `is_stopping`, the next one takes.
+    `folders` are the queries' checkpoints, the model's own first. `moved` counts the
+    files that are gone. Once a run `is_stopping`, what is left is done by the next run.
     """
 
     def __init__(
@@ -91,7 +94,8 @@ class TakenFiles:
         self._lock = threading.Lock()
 
     def begin(self) -> None:
-        """Take away what is left of earlier runs. Before the queries start."""
+        """Move or delete what is left of earlier runs; called before the queries
+        start."""
         with self._lock:
             globs = [
                 binding.glob for binding in self._bindings if binding.glob is not None
@@ -107,8 +111,9 @@ class TakenFiles:
             self._take(None)
 
     def follow(self, within_s: float | None = None) -> bool:
-        """Take away what has been committed since, for so long; whether something had,
-        and all of it was tried."""
+        """Move or delete files whose batches were committed since, for at most
+        `within_s` seconds. Returns whether there were some and all of them were
+        tried."""
         with self._lock:
             self._is_behind |= self._learn()
             if not self._is_behind:
@@ -117,8 +122,8 @@ class TakenFiles:
             return not self._is_behind
 
     def _learn(self) -> bool:
-        """Read which files the batches have that are done since; whether there were
-        some."""
+        """Read which files the batches that are done since have read. Returns whether
+        there were such batches."""
         has_news = False
         for query in self._queries:
             committed = max(
@@ -146,8 +151,8 @@ class TakenFiles:
         return has_news
 
     def _take(self, within_s: float | None) -> bool:
-        """Take away the files that all queries have read, for so long; whether all of
-        them were tried."""
+        """Move or delete the files that all queries have read, for at most `within_s`
+        seconds. Returns whether all were tried."""
         first, *others = (query.taken for query in self._queries)
         done = [
             file
@@ -180,9 +185,9 @@ class TakenFiles:
     def _take_of(
         self, binding: StreamBinding, files: Sequence[SeenFile], ends_s: float
     ) -> tuple[set[str], set[str]]:
-        """Take away files of a stream until that time: the paths of those that were
-        tried, and of those of them of which that has failed. It is told of these
-        once."""
+        """Move or delete files of a stream until `ends_s`. Returns the paths of
+        those that were tried, and of those that failed, which are reported once per
+        stream."""
         tried, failed = set[str](), dict[str, OSError]()
         with ThreadPoolExecutor(MOVERS) as pool:
             for first in range(0, len(files), CHUNK_FILES):
@@ -204,7 +209,7 @@ class TakenFiles:
         return tried, {*failed}
 
     def _try_one(self, binding: StreamBinding, file: SeenFile) -> bool | OSError:
-        """Whether a file has gone, or why it cannot."""
+        """Whether a file is gone, or the error that kept it."""
         try:
             return self._take_one(binding, file)
         except OSError as error:
@@ -222,7 +227,8 @@ class TakenFiles:
 
 
 def files_read(files: CheckpointFiles, stream: str) -> Sequence[SeenFile]:
-    """The files that a query has read of a stream, as far as its checkpoint says."""
+    """The files that a query has read of a stream, as far as its checkpoint records
+    them."""
     checkpoint = read_checkpoint(files)
     streams = (
         checkpoint.origin.streams
@@ -247,12 +253,12 @@ def files_read(files: CheckpointFiles, stream: str) -> Sequence[SeenFile]:
 def check_taken(
     session: SparkSession, model: str, binding: StreamBinding, again: Sequence[SeenFile]
 ) -> None:
-    """Raise `RunError` (`files-taken`) where files of a stream, which is to be read
-    again, are there no more.
+    """Raise `RunError` (`files-taken`) if files of a stream that is to be read again do
+    not exist any more.
 
-    `again` are those that a checkpoint knows. It may have been lost, and another begun:
-    what is in the archive was read too. Of files that were deleted by a query whose
-    checkpoint is lost, nobody knows.
+    `again` are the files that a checkpoint knows. An earlier checkpoint may have been
+    lost, so files in the archive count as read too. Files deleted by a query whose
+    checkpoint is lost are unknown.
     """
     if not binding.takes_away or binding.glob is None:
         return
@@ -302,8 +308,8 @@ def _done(binding: StreamBinding) -> str:
 
 
 def _is_seeded(files: CheckpointFiles) -> bool:
-    """Whether the checkpoint was made with files that count as read, of which some may
-    have been passed over."""
+    """Whether the checkpoint was made with files that count as read, some of which may
+    have been skipped."""
     checkpoint = read_checkpoint(files)
     return (
         checkpoint is not None
@@ -317,8 +323,8 @@ _FOLDER = "unreadable"
 
 @dataclass(frozen=True, slots=True)
 class UnreadableFile:
-    """A file of a stream's that cannot be read: its path without a scheme, its URI,
-    when it was changed, and why."""
+    """A file of a stream that cannot be read: its path without a scheme, its URI, when
+    it was last changed, and why."""
 
     stream: str
     path: str
@@ -330,7 +336,7 @@ class UnreadableFile:
 def note_unreadable(
     session: SparkSession, folder: str, batch: int, found: Sequence[UnreadableFile]
 ) -> None:
-    """Note files of a batch beside those that are noted."""
+    """Add unreadable files of a batch to those that the checkpoint records."""
     noted = [*read_unreadable(session, folder, batch), *found]
     CheckpointFiles(session, folder).write(
         f"{_FOLDER}/{batch}", json.dumps([asdict(each) for each in noted])
@@ -340,12 +346,12 @@ def note_unreadable(
 def read_unreadable(
     session: SparkSession, folder: str, batch: int
 ) -> list[UnreadableFile]:
-    """The files of a batch that are noted."""
+    """The unreadable files of a batch that the checkpoint records."""
     return _read(CheckpointFiles(session, folder), str(batch))
 
 
 def unreadable_paths(files: CheckpointFiles) -> set[str]:
-    """The paths of all files that are noted in a checkpoint."""
+    """The paths of all unreadable files that a checkpoint records."""
     return {
         each.path
         for name in filter(str.isdecimal, files.names(_FOLDER))
@@ -356,10 +362,10 @@ def unreadable_paths(files: CheckpointFiles) -> set[str]:
 def without_unreadable(
     session: SparkSession, folder: str, bindings: tuple[StreamBinding, ...]
 ) -> tuple[StreamBinding, ...]:
-    """The streams without the files that are noted of batches to come.
+    """The bindings without the unreadable files recorded for batches to come.
 
-    What is noted of others is removed, unless a stream takes its files away: these are
-    to stay.
+    Records of batches that are done are removed, unless a stream's files are moved or
+    deleted: unreadable ones must stay in place.
     """
     if not any(binding.sets_aside for binding in bindings):
         return bindings

@@ -1,11 +1,10 @@
-"""The number by which files are known that this project's runs have written, and how
-Spark comes to put it into names.
+"""How files of this project's runs are recognised: by the writer's number, and how
+Spark gets it into file names.
 
 Iceberg names a data file `<partition>-<task>-<write's UUID>-<count>`, where `<task>` is
-the id that Spark's scheduler gave to the task: it counts them from 0. Here it counts
-from the writer's number times 2**32, so that each file says whose it is, before the
-first byte of it is written, in batches and in CALLs alike, and nothing is noted batch
-by batch.
+the id that Spark's scheduler gave to the task, counted from 0. Here it is counted from
+the writer's number times 2**32. So each file identifies its writer from its first byte
+on, in batches and maintenance calls alike, and nothing has to be recorded per batch.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.spark.gateway import java_class
 
 WRITER_FILE = ".writer"
-"""The file among a target's checkpoints that holds the number."""
+"""The file among a target's checkpoints that has the writer's number."""
 
 TASK_BITS = 32
 _LEAST, _MOST = 2**29, 2**30
-"""A number is at least so large, as Spark's own ids never are, and below this, as they
-are long integers of Java's."""
+"""The range of writer's numbers: above any of Spark's own task ids, and small enough
+for Java's long integers."""
 
 
 def read_writer(session: SparkSession, checkpoints: str) -> int | None:
-    """The writer's number of the runs that have these checkpoints; None where none has
+    """The writer's number of the runs with these checkpoints; None if no run has
     written anything yet."""
     text = CheckpointFiles(session, checkpoints).read(WRITER_FILE)
     number = int(text) if text is not None and text.strip().isdecimal() else 0
@@ -37,27 +36,28 @@ def read_writer(session: SparkSession, checkpoints: str) -> int | None:
 
 
 def name_files(session: SparkSession, checkpoints: str) -> None:
-    """Let the names of all files that this session writes from here on carry the
-    writer's number."""
+    """Put the writer's number into the names of all files that this session writes from
+    now on."""
     writer = read_writer(session, checkpoints)
     if writer is None:
         CheckpointFiles(session, checkpoints).create(
             WRITER_FILE, str(_LEAST + secrets.randbelow(_MOST - _LEAST))
         )
-        # of two runners that begin at a time, one has made it
+        # of two runners that start at the same time, one has created it
         writer = read_writer(session, checkpoints)
     if writer is None:
-        # a file that somebody has damaged: this session's files are nobody's, and stay
+        # the file is damaged: this session's files have no writer, and stay
         return
     scheduler = session.sparkContext._jsc.sc().taskScheduler()
-    # py4j makes a number of it, so that it cannot be set from here
+    # py4j converts the counter to a number, so it cannot be set through it
     task = int(scheduler.nextTaskId())
     if writer_of(task) != writer:
         _set_next_task(scheduler, (writer << TASK_BITS) + task % 2**TASK_BITS)
 
 
 def _set_next_task(scheduler: Any, task: int) -> None:
-    """Set the scheduler's counter, within Java: `scheduler.nextTaskId().set(task)`."""
+    """Set the scheduler's counter from within Java:
+    `scheduler.nextTaskId().set(task)`."""
     handles = java_class("java.lang.invoke.MethodHandles")
     method_type = java_class("java.lang.invoke.MethodType").methodType
     counter = java_class("java.util.concurrent.atomic.AtomicLong")._java_lang_class

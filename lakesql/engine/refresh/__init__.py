@@ -1,2 +1,2 @@
-"""Tables that are made of others: which snapshots of these they are made of, and the
-commit that makes them right."""
+"""Refreshes of tables that are made of other tables: what changed in their inputs, and
+the commit that brings the table up to date."""

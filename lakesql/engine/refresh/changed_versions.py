@@ -1,5 +1,5 @@
-"""A refresh of a history: the rows of the SELECT beside the current versions, and the
-time at which they differ."""
+"""Which versions a refresh of a history ends and begins: the rows of the SELECT
+compared with the current versions, and the time at which they differ."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def versions_of(
 ) -> TableVersions:
     """The statements for the columns of the SELECT that the table has, or will have.
 
-    What a * brings is known only here. Raises `RunError`: `duplicate-column` of one
-    that is there twice, or that the mode adds; `key-not-selected` and `unknown-column`
-    of one that an option names and the SELECT has not; `key-type` of one that cannot be
-    compared.
+    What a `*` selects is known only here. Raises `RunError`: `duplicate-column` for a
+    column that occurs twice, or that the mode adds too; `key-not-selected` and
+    `unknown-column` for one that an option names and the SELECT lacks; `key-type` for
+    one that cannot be compared.
     """
     model = select.model
     names = [
@@ -83,11 +83,11 @@ def _find_unknown(
 def newest_version_ms(
     session: SparkSession, former: Entry | None, versions: TableVersions
 ) -> int:
-    """When the newest version of the table has begun or ended, at most; 0 where it has
-    none.
+    """When the newest version of the table began or ended, at the latest, in
+    milliseconds since the epoch; 0 if it has none.
 
-    The entry of the refresh before this one says it; without one, where somebody else
-    has written versions, these do.
+    It is recorded in the entry of the former refresh. Without one, because another
+    writer wrote the versions, they are read.
     """
     if former is not None and former.event_time:
         return epoch_ms(datetime.fromisoformat(former.event_time))
@@ -96,7 +96,7 @@ def newest_version_ms(
 
 
 def time_text(at_ms: int) -> str:
-    """The time of versions in the ledger, in ISO 8601; '' of none."""
+    """The time of versions as the ledger has it, in ISO 8601; '' for 0."""
     return (
         datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
         if at_ms
@@ -105,13 +105,13 @@ def time_text(at_ms: int) -> str:
 
 
 def show_time(session: SparkSession, at_ms: int) -> None:
-    """Make the view of the time at which versions begin and end."""
+    """Register the view of the time at which versions begin and end."""
     replace_view(session.sql(f"SELECT timestamp_millis({at_ms}L) AS {AT}"), TIME_VIEW)
 
 
 def compare_rows(session: SparkSession, versions: TableVersions) -> tuple[int, int]:
-    """How many versions begin, and how many end; the view that the MERGE reads has
-    them."""
+    """How many versions begin, and how many end. Registers the view of both that the
+    MERGE reads."""
     differences = session.sql(versions.differences).localCheckpoint()
     replace_view(differences, DIFFERENCES_VIEW)
     begun, ended = (differences.where(which).count() for which in (VERSION, ENDS))

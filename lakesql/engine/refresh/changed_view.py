@@ -1,5 +1,5 @@
-"""A refresh by what has changed: by key, or by the difference that a change of the
-inputs makes to groups."""
+"""Which rows of a table a refresh replaces: those of the keys that changes of the
+inputs reach, or those of the groups to which a difference is added."""
 
 from __future__ import annotations
 
@@ -30,19 +30,20 @@ from lakesql.views.plan_view import TOUCHED, ViewPlan
 from lakesql.views.view_tree import COME, GONE, NEW, OLD
 
 SMALL_ROWS = 100_000
-"""Of tables with fewer rows no change is too large to be computed by key."""
+"""An input with fewer rows than this is never refreshed in full because of the size of
+a change."""
 
 NO_OTHER_ROW = "no row is another one"
-"""What a refresh says that has written no row."""
+"""How a refresh that has written no row is described."""
 
 LARGE_SHARE = 0.3
-"""The share of an input's rows from which on a change is so large that all rows are
-computed at once."""
+"""The share of an input's rows above which a change is so large that all rows are
+recomputed."""
 
 
 class InFullError(Exception):
-    """All rows are to be made anew: `why`, in words. `is_lost`: a snapshot that is
-    compared is not to be had."""
+    """All rows are to be recomputed; `why` is the reason, in words. `is_lost`: a
+    snapshot needed for the comparison no longer exists."""
 
     def __init__(self, why: str, *, is_lost: bool = False) -> None:
         super().__init__(why)
@@ -52,10 +53,10 @@ class InFullError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ChangedView:
-    """The rows of a view that are to be put in the place of former ones, and how they
-    were found: the keys or groups that this is about are counted, and `bounds` hold of
-    each. `leaves`: groups that have gone are among the rows, with 0 rows of their
-    own."""
+    """The rows that replace former ones, and how they were found. `count` is the number
+    of changed keys, or groups if `is_by_difference`; `bounds` are ranges that all of
+    these keys are in. `leaves`: the rows include groups that are gone, whose count of
+    rows is 0."""
 
     rows: DataFrame
     count: int
@@ -65,17 +66,18 @@ class ChangedView:
 
     @property
     def are_few(self) -> bool:
-        """Whether there are few keys or groups."""
+        """Whether so few keys or groups have changed that they can be held by the
+        driver."""
         return self.count <= FEW_ROWS
 
     @property
     def lasting(self) -> DataFrame:
-        """The rows without those of groups that have gone."""
+        """The rows without those of groups that are gone."""
         return self.rows.where(f"{ROWS} > 0") if self.leaves else self.rows
 
     @property
     def how(self) -> str:
-        """The way, in words."""
+        """How the rows were found, in words."""
         if not self.count:
             return NO_OTHER_ROW
         if self.is_by_difference:
@@ -92,11 +94,11 @@ def open_changed_rows(
     inputs: Mapping[str, InputSnapshot],
     shared: SharedChanges,
 ) -> Iterator[ChangedView]:
-    """The rows to be made anew where the tables have come from the `former` snapshots
-    to these, with the views that the statements read. What is held for them is let go
-    at the end.
+    """The rows to replace, given that the tables have advanced from the `former`
+    snapshots to `inputs`. The views that the statements read exist, and what is cached
+    for them is kept, until the context ends.
 
-    Raises `InFullError` where all rows are to be.
+    Raises `InFullError` if all rows are to be recomputed.
     """
     plan = refreshes_of(select).plan
     if former.keys() != inputs.keys():
@@ -153,8 +155,8 @@ def open_changed_rows(
 
 @dataclass(frozen=True, slots=True)
 class _Maker:
-    """Makes the changed rows of a view, of which the inputs of the numbers `changed`
-    have changed. `reads_few`: they follow from few rows alone."""
+    """Computes the changed rows of a view; `changed` are the numbers of the inputs that
+    have changed. `reads_few`: they are computed from few rows alone."""
 
     session: SparkSession
     select: Select
@@ -166,11 +168,11 @@ class _Maker:
 
     @property
     def plan(self) -> ViewPlan:
-        """How the view is kept."""
+        """How the view is kept up to date."""
         return refreshes_of(self.select).plan
 
     def by_key(self) -> ChangedView:
-        """The rows of the keys that a change can reach."""
+        """The rows of the keys that a change can reach, recomputed."""
         touched = self._make(
             self.plan.touched(self.changed), TOUCHED, is_planned_once=self.reads_few
         )
@@ -186,8 +188,9 @@ class _Maker:
         return ChangedView(rows, touched.count, is_by_difference=False, bounds=bounds)
 
     def by_difference(self) -> ChangedView:
-        """The groups that have changed, from what was added to them and taken from
-        them; of those of which only their rows say what they are now, the rows."""
+        """The groups that have changed, computed from the rows that were added to them
+        and removed from them. Groups whose new values follow only from all of their
+        rows are recomputed from these."""
         plan, stored = self.plan, self.select.model.table
         assert plan.difference is not None, "it is kept by difference"
         delta = self._make(
@@ -230,8 +233,8 @@ class _Maker:
     def _touched_rows(
         self, touched: KeptRows, bounds: tuple[KeyRange, ...]
     ) -> DataFrame:
-        """The rows of the SELECT of some units, of whose inputs no others are read than
-        can have them."""
+        """The rows of the SELECT for the touched keys or groups. Inputs are filtered by
+        `bounds` where a column of theirs is the key."""
         query = self.plan.touched_rows
         self._show_inputs(query)
         types = {
@@ -253,16 +256,16 @@ class _Maker:
     def _make(
         self, query: str, view: str, most: float = math.inf, *, is_planned_once: bool
     ) -> KeptRows:
-        """The rows of a query, so many at `most`, made once, under the name of a
-        view."""
+        """The rows of a query, computed once and registered as a view. `most` is an
+        upper bound of their number."""
         self._show_inputs(query)
         made = keep_rows(self.session.sql(query), most, is_planned_once=is_planned_once)
         replace_view(made.rows, view)
         return made
 
     def _show_inputs(self, query: str) -> None:
-        """Make the views of inputs, as they were and as they are, that a query
-        names."""
+        """Register the views of inputs, at the former and at the new snapshot, that a
+        query names."""
         for number, (name, table) in enumerate(self.tables.items()):
             for view, snapshots in (
                 (f"{OLD}{number}", self.former),
@@ -299,8 +302,8 @@ def _changes(
 
 
 def _check_size(name: str, table: JavaTable, changes: RowChanges) -> None:
-    """Raise where so many rows of a table have changed that it is cheaper to compute
-    all."""
+    """Raise `InFullError` if so many rows of a table have changed that recomputing all
+    is cheaper."""
     head = table.currentSnapshot()
     total = (
         int(head.summary().getOrDefault("total-records", "0"))

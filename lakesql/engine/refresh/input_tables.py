@@ -1,5 +1,5 @@
-"""The tables that a refresh reads, each at the snapshot that it has when the refresh
-begins."""
+"""Which tables a refresh reads, each at the snapshot that it has when the refresh
+begins, and what has changed in them since the former one."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from lakesql.views.view_tree import NEW
 
 
 def load_inputs(session: SparkSession, select: Select) -> dict[str, JavaTable]:
-    """The tables of the SELECT as the catalog has them now, by their whole names, in
-    the order of the text.
+    """The tables of the SELECT as the catalog has them now, by their qualified names,
+    in the order of the text.
 
-    Raises `RunError`: `table-missing`, and `input-not-iceberg` of what has no
+    Raises `RunError`: `table-missing`, and `input-not-iceberg` for a table without
     snapshots.
     """
     return {
@@ -44,7 +44,7 @@ def _load(session: SparkSession, select: Select, name: str) -> JavaTable:
         kind, _ = read_cause(error)
         if kind in _ABSENT:
             raise missing_input(select, name) from None
-        # Iceberg's of a table that is not its own
+        # Iceberg's error for a table that is not an Iceberg table
         if isinstance(error, IllegalArgumentException):
             what = (
                 f"{name}, which model '{select.model.name}' reads, is no Iceberg table."
@@ -58,7 +58,7 @@ def _load(session: SparkSession, select: Select, name: str) -> JavaTable:
 
 
 def missing_input(select: Select, name: str) -> RunError:
-    """The error of a table that is not there."""
+    """The error for an input table that does not exist."""
     what = f"Table {name}, which model '{select.model.name}' reads, is not there."
     fix = f"Run the model that writes it first, or with this one: lakesql run --select +{select.model.name}"
     return RunError.of("table-missing", what, fix=fix, place=select.model.place)
@@ -72,14 +72,15 @@ _ABSENT = frozenset(
         "NoSuchNamespaceException",
     }
 )
-"""What Spark and Iceberg raise of a table that is not there."""
+"""The conditions and classes that Spark and Iceberg raise for a table that does not
+exist."""
 
 
 def show_input(
     session: SparkSession, name: str, table: JavaTable, snapshot: int | None, view: str
 ) -> None:
-    """Make a view of all rows of a table at a snapshot, with the columns that it has
-    now; of none where it had no snapshot."""
+    """Register a view of all rows of a table at a snapshot, with the table's current
+    columns; without rows if `snapshot` is None."""
     rows = session.table(name).limit(0)
     if snapshot is not None:
         rows = select_as_now(
@@ -95,14 +96,14 @@ def show_inputs(
     tables: Mapping[str, JavaTable],
     inputs: Mapping[str, InputSnapshot],
 ) -> None:
-    """Make the views of all rows of the tables at these snapshots, `_lakesql_new_0` and
-    so on, in their order."""
+    """Register the views of all rows of the tables at these snapshots, `_lakesql_new_0`
+    and so on, in their order."""
     for number, (name, table) in enumerate(tables.items()):
         show_input(session, name, table, inputs[name].snapshot, f"{NEW}{number}")
 
 
 def pin(table: JavaTable) -> InputSnapshot:
-    """A table at its newest snapshot, with its newest schema."""
+    """The table's newest snapshot, with its id and its newest schema."""
     head, schema = table.currentSnapshot(), int(table.schema().schemaId())
     if head is None:
         return InputSnapshot(table_id(table), None, schema=schema)
@@ -112,15 +113,15 @@ def pin(table: JavaTable) -> InputSnapshot:
 
 
 def changed_at_ms(table: JavaTable) -> int:
-    """When rows of a table were changed last: a rewrite changes none. 0 of a table
-    without a snapshot."""
+    """When rows of a table last changed, in milliseconds since the epoch; compactions
+    do not count. 0 for a table without a snapshot."""
     times = [snapshot.timestampMillis() for snapshot in _since_rows_changed(table)]
     return int(times[-1]) if times else 0
 
 
 def has_same_rows(table: JavaTable, former: InputSnapshot) -> bool:
-    """Whether a table has the rows and the columns that it had at a former snapshot:
-    files were rewritten since, if anything was."""
+    """Whether a table has the same rows and columns as at a former snapshot: since then
+    there were only compactions, if anything."""
     if table_id(table) != former.table_id or has_other_columns(table, former):
         return False
     if former.snapshot is None:
@@ -132,8 +133,8 @@ def has_same_rows(table: JavaTable, former: InputSnapshot) -> bool:
 
 
 def has_other_columns(table: JavaTable, former: InputSnapshot) -> bool:
-    """Whether columns were added, dropped, renamed or made wider since a former
-    refresh. Descriptions do not count."""
+    """Whether columns were added, dropped, renamed or widened since a former refresh.
+    Descriptions do not count."""
     if _has_schema(table, former):
         return False
     now, before = table.schema(), table.schemas().get(former.schema)
@@ -145,8 +146,8 @@ def has_other_columns(table: JavaTable, former: InputSnapshot) -> bool:
 
 
 def keeps_columns(table: JavaTable, former: InputSnapshot) -> bool:
-    """Whether each name that a column or a field had at a former refresh still stands
-    for it; others may be new."""
+    """Whether each name that a column or field had at a former refresh still refers to
+    the same one; there may be new ones."""
     if _has_schema(table, former):
         return True
     before = table.schemas().get(former.schema)
@@ -160,8 +161,7 @@ def _has_schema(table: JavaTable, former: InputSnapshot) -> bool:
 
 
 def _names(schema: Any) -> Any:
-    """The names of a schema's columns and fields, each with the id of the one that it
-    stands for."""
+    """The names of a schema's columns and fields, each with its field id."""
     return java_class("org.apache.iceberg.types.TypeUtil").indexByName(
         schema.asStruct()
     )
@@ -176,8 +176,9 @@ def _types(schema: Any) -> str:
 
 
 def _since_rows_changed(table: JavaTable) -> Iterator[Any]:
-    """The snapshots of the rows that a table has now, newest first: rewrites of its
-    files, and what they began with, as far as they have not expired."""
+    """The snapshots that have the same rows as the table has now, newest first:
+    those of compactions, and the one that they began with, as far as they have not
+    expired."""
     snapshot = table.currentSnapshot()
     while snapshot is not None:
         yield snapshot

@@ -1,5 +1,5 @@
-"""The view of a model whose rows are not stored: made, or put in the place of a former
-one, where that is another."""
+"""The view of a model whose rows are not stored: created, or replaced if its SELECT,
+columns or descriptions have changed."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from lakesql.modes.batches.all_batches import view_of
 
 
 def make_view(refresh: Refresh, session: SparkSession) -> None:
-    """Make the view as the model's SELECT says, over the columns that its tables have
-    now, where it is not so already.
+    """Create or replace the model's view, unless it already has the model's SELECT over
+    the columns that its tables have now.
 
-    Raises `RunError`: `no-views` of a catalog that has none, `table-missing` of what it
-    reads, and `table-of-another` where there is something else of its name.
+    Raises `RunError`: `no-views` if the catalog has no views, `table-missing` if a
+    table that it reads does not exist, and `table-of-another` if its name is taken.
     """
     select, model = refresh.select, refresh.select.model
     refresh.reached("look-up")
@@ -69,7 +69,7 @@ def _check_catalog(refresh: Refresh, session: SparkSession) -> None:
 
 
 def _check_name(refresh: Refresh, former: JavaView | None) -> None:
-    """Raise where the name is taken by what is not this model's view."""
+    """Raise if the name is taken by something that is not this model's view."""
     model, wanted = refresh.select.model, "mode 'view' makes a view"
     if former is not None and owner_of(former) != model.name:
         raise name_taken(model, wanted, say_view(model.table, former))
@@ -79,7 +79,7 @@ def _check_name(refresh: Refresh, former: JavaView | None) -> None:
 
 def _is_as_said(refresh: Refresh, view: JavaView, rows: StructType) -> bool:
     """Whether the view is the model's, with its SELECT, its descriptions, and the
-    columns that the SELECT makes now."""
+    columns that the SELECT has now."""
     model = refresh.select.model
     if (
         owner_of(view) != model.name
@@ -90,7 +90,7 @@ def _is_as_said(refresh: Refresh, view: JavaView, rows: StructType) -> bool:
         return False
     said = model.properties.description_of
     return _columns_of(view) == [
-        # without a description a column has that of the table's
+        # a column without a description has that of the input's column
         (name, kind, said(name) or comment)
         for name, kind, comment in map(_describe, rows)
     ]

@@ -1,9 +1,10 @@
 """One refresh of a model over tables: its table gets the rows of the SELECT, over one
 snapshot of each table it reads.
 
-There is no checkpoint: the ledger entry says of which snapshots the rows are made, in
-the commit that has brought them. So a refresh that has died is begun anew, and one that
-has nothing to do is known by comparing these.
+There is no checkpoint: the ledger entry records which input snapshots the rows are made
+of, in the same commit as the rows. So a refresh that crashed is run again from the
+start, and comparing the ledger entry with the inputs shows whether there is anything to
+do.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ RefreshStep = Literal["look-up", "stage", "publish", "finish"]
 """The steps of a refresh, and its end."""
 
 _SUMMARY = "spark.sql.iceberg.snapshot-property."
-"""What a setting begins with that puts something into the summary of each snapshot that
+"""The prefix of the Spark settings that add a key to the summary of each snapshot that
 Spark writes."""
 
 
@@ -128,12 +129,12 @@ Spark writes."""
 class Refresh:
     """A model over tables, and what its refreshes need.
 
-    `query` tells one SELECT from another in the ledger. `reached` is told before each
-    step which one it is, and raises where this runner must not continue. `changes` are
-    those of the inputs, shared with the other models of a run. `at_ms` is the time of
-    the versions that a refresh opens, where that is not the one of its inputs.
-    `is_of_few_anew`: a table of few rows is made anew as a whole, which costs less than
-    to find what has changed.
+    `query` is the hash that identifies the SELECT in the ledger. `reached` is called
+    with each step before it is taken, and raises if this runner must not continue.
+    `changes` holds the row changes of the inputs, shared with the other models of a
+    run. `at_ms` is the start time of the versions that a refresh opens; None: derived
+    from the inputs. `is_of_few_anew`: a small table is recomputed as a whole, which
+    costs less than finding what has changed.
     """
 
     select: Select
@@ -149,8 +150,8 @@ class Refresh:
 def refresh_table(
     refresh: Refresh, session: SparkSession, *, is_forced: bool = False
 ) -> Snapshot | None:
-    """Make the table equal to the SELECT over its inputs as they are now; None where it
-    is already.
+    """Make the table equal to the SELECT over its inputs as they are now. Returns the
+    table's new snapshot; None if there was nothing to do.
 
     The steps, and what a crash after each leaves:
 
@@ -159,11 +160,11 @@ def refresh_table(
     3. Publish them with the ledger entry, atomically.  Everything: the next refresh
        stops at step 1.
 
-    With `is_forced` all rows are made anew, whatever the ledger says; so they are where
-    somebody else has changed some. A history keeps its versions, and they are compared
-    with the rows: what was, no input has any more. Raises `RunError` with what keeps
-    the table from being made; then it is as it was, and none is made where there was
-    none.
+    All rows are recomputed with `is_forced`, whatever the ledger records, and if
+    another writer may have changed rows of the table. A history keeps its versions even
+    then, and they are compared with the rows: former states are in no input any more.
+    Raises `RunError` if the table cannot be made; it is then unchanged, and none is
+    created if there was none.
     """
     started = time.monotonic()
     model = refresh.select.model
@@ -221,8 +222,8 @@ def _refresh(
     tables: Mapping[str, snapshots.JavaTable],
     found: _Found,
 ) -> _Made | None:
-    """Bring the table to its inputs as they are now; None where nothing has changed,
-    and nothing is to be recorded."""
+    """Bring the table up to date with its inputs; None if nothing has changed and
+    nothing is to be recorded."""
     former = found.former_of_rows(tables)
     if former is not None and not refreshes_of(refresh.select).plan.is_timed:
         entry = replace(
@@ -245,8 +246,8 @@ def _started(
     tables: Mapping[str, snapshots.JavaTable],
     found: _Found,
 ) -> BatchStarted:
-    """The event that the refresh has something to do: by which snapshots its inputs
-    differ from the former refresh."""
+    """The event that a refresh starts: for each input, the snapshot of the former
+    refresh and the one of this refresh."""
     former = read_inputs(found.former.inputs) if found.former is not None else {}
     reads = []
     for name, each in read_inputs(entry.inputs).items():
@@ -271,11 +272,11 @@ def _started(
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The model's table as a refresh finds it: None where there is none, with the
+    """The model's table as a refresh finds it (None if it does not exist), and the
     `former` entry of its ledger.
 
-    `is_own`: its snapshots say that nobody else has changed its rows since. `is_same`:
-    the SELECT is that of the former refresh, which nobody has asked to be done again
+    `is_own`: according to its snapshots, nobody else has changed its rows since.
+    `is_same`: the SELECT is that of the former refresh, and the refresh is not forced
     (`is_forced`).
     """
 
@@ -286,16 +287,18 @@ class _Found:
     is_forced: bool
 
     def is_made_of(self, inputs: Mapping[str, InputSnapshot]) -> bool:
-        """Whether its rows are those of the SELECT over these."""
+        """Whether the table's rows are those of the current SELECT over exactly these
+        input snapshots."""
         former = self._current()
         return former is not None and read_inputs(former.inputs) == inputs
 
     def former_of_rows(self, tables: Mapping[str, snapshots.JavaTable]) -> Entry | None:
-        """The former entry, where the rows are those of the SELECT over these tables:
-        of each at most files were rewritten since.
+        """The former entry, if the table's rows are those of the SELECT over these
+        tables; None otherwise. Each input may have been compacted since, but no row may
+        have changed.
 
-        The ledger is to say so all the same: the snapshots of before the rewrite
-        expire, and what has changed since one that has expired cannot be told.
+        A new entry is recorded even then: the snapshots from before the compaction
+        expire, and changes since an expired snapshot cannot be found.
         """
         former = self._current()
         inputs = read_inputs(former.inputs) if former is not None else {}
@@ -308,14 +311,14 @@ class _Found:
         return former
 
     def _current(self) -> Entry | None:
-        """The former entry, where the table has its rows and they are those of the
-        SELECT as it is now."""
+        """The former entry, if nobody else has changed the table's rows and the SELECT
+        is still the same; None otherwise."""
         return self.former if self.is_same and self.is_own else None
 
 
 def _look_up(refresh: Refresh, session: SparkSession, *, is_forced: bool) -> _Found:
-    """The table, which is this model's to change. Raises `RunError`
-    (`table-of-another`) where it is not."""
+    """The model's table and the former entry of its ledger. Raises `RunError`
+    (`table-of-another`) if the table is not this model's to change."""
     model = refresh.select.model
     if load_table_state(refresh.catalog, model.table) is None:
         refuse_view(session, model)
@@ -337,8 +340,8 @@ def _exchange_rows(
     tables: Mapping[str, snapshots.JavaTable],
     found: _Found,
 ) -> _Made:
-    """Give the table the rows of the SELECT: by what has changed in its inputs, or all
-    of them anew."""
+    """Replace rows of the table with those of the SELECT: only those that the changes
+    of its inputs reach, or all of them."""
     made, how = None, "in full"
     if found.former is None or not found.is_same:
         pass  # there is nothing to go on from
@@ -371,8 +374,8 @@ def _fits_columns(
     tables: Mapping[str, snapshots.JavaTable],
     former: Entry,
 ) -> bool:
-    """Whether the table has the columns of the SELECT: a `*` has more of them once
-    columns have come to its inputs."""
+    """Whether the table has the columns of the SELECT. A `*` selects more of them once
+    its inputs have new columns."""
     before = read_inputs(former.inputs)
     if not any(
         name in before and has_other_columns(table, before[name])
@@ -392,8 +395,8 @@ def _keep_versions(
     tables: Mapping[str, snapshots.JavaTable],
     found: _Found,
 ) -> _Made | None:
-    """Compare the rows of the SELECT with the current versions of the table; None where
-    nothing has changed."""
+    """Compare the rows of the SELECT with the current versions of the table, and end
+    and begin versions; None if nothing has changed."""
     model = refresh.select.model
     if found.table is not None and found.is_forced:
         kept = f"{model.table} keeps its versions, and its current ones are compared: no table has the former rows"
@@ -416,25 +419,24 @@ def _say(refresh: Refresh, what: str) -> None:
 
 FEW_ROWS = 1_000_000
 FEW_BYTES = 64 * 2**20
-"""To make all rows of a table anew takes less than to find out which have changed,
-where the tables that it is made of have so many rows, in files of so many bytes
-(`bench/views.py`)."""
+"""If the inputs of a table have at most this many rows and bytes, recomputing all rows
+takes less time than finding out which have changed (`bench/views.py`)."""
 
 FEW_OWN_ROWS = 100_000
 FEW_OWN_BYTES = 8 * 2**20
-"""So many rows of its own, and bytes, does a table have at most that is written anew at
-each refresh."""
+"""The most rows, and bytes, of a table that is rewritten as a whole at each refresh."""
 
 FEW_PAIRS = 100_000_000
-"""So many rows can a SELECT come to at most, should each row of a table meet each of
-the others."""
+"""The most rows that the SELECT may produce if each row of an input is joined with each
+row of the others."""
 
 
 def _are_few(
     refresh: Refresh, table: snapshots.JavaTable, inputs: Sequence[snapshots.JavaTable]
 ) -> bool:
-    """Whether the rows of a table are so few that they are made anew, whatever has
-    changed; not of a model that asks for what has changed."""
+    """Whether a table and its inputs are so small that all rows are recomputed,
+    whatever has changed. False for a model that is configured never to be refreshed in
+    full."""
     refreshes = refreshes_of(refresh.select)
     if (
         not refresh.is_of_few_anew
@@ -459,8 +461,9 @@ _Violations = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A refresh that is in the table, in words, and how many of its rows fail what is
-    expected of them. `event_time` is that of the versions that it has opened."""
+    """A published refresh: its snapshot, in words `how` the rows were found, and how
+    many of them fail each expectation. `event_time` is the start time of the versions
+    that it opened."""
 
     head: Snapshot
     how: str
@@ -475,11 +478,11 @@ def _refresh_by_changes(
     tables: Mapping[str, snapshots.JavaTable],
     former: Mapping[str, InputSnapshot],
 ) -> _Made | None:
-    """Change the rows that a change of the inputs reaches; None where all are to be
-    made anew.
+    """Replace the rows that changes of the inputs reach; None if all rows are to be
+    recomputed.
 
-    Raises `RunError` (`input-expired`) where the model asks for this way, and a
-    snapshot is gone.
+    Raises `RunError` (`input-expired`) if the model is configured never to be refreshed
+    in full, and a snapshot to compare with has expired.
     """
     select, refreshes = refresh.select, refreshes_of(refresh.select)
     if refreshes.plan.way == "full":
@@ -523,8 +526,8 @@ def _refresh_by_changes(
 def _refresh_in_full(
     refresh: Refresh, session: SparkSession, entry: Entry, how: str
 ) -> _Made:
-    """Make all rows anew, and exchange them in one commit, which makes a table that is
-    not there; `how`, in words."""
+    """Recompute all rows, and replace the table's with them in one commit, which
+    creates the table if it does not exist. `how` describes the way in words."""
     rows = session.sql(refreshes_of(refresh.select).plan.query)
     violations = _show_rows(refresh, session, rows, ROWS_VIEW)
     head = _exchange(
@@ -543,9 +546,9 @@ def _refresh_versions(
     former: Entry | None,
     newest_ms: int,
 ) -> _Made | None:
-    """End the versions whose rows are others now, and begin the new ones; None where
-    nothing has changed, not even what they are made of. `newest_ms`: when rows of this
-    were changed last."""
+    """End the versions whose rows have changed, and begin the new ones; None if nothing
+    has changed, not even the input snapshots. `newest_ms` is when rows of the inputs
+    last changed."""
     select = refresh.select
     plan, state = (
         refreshes_of(select).plan,
@@ -590,7 +593,8 @@ def _refresh_versions(
 
 
 def _spec(refresh: Refresh, schema: StructType) -> TableSpec:
-    """The table of rows of this schema, with the columns that only a refresh needs."""
+    """The table for rows of this schema, including the hidden columns that only
+    refreshes use."""
     model, types = (
         refresh.select.model,
         {field.name: field.dataType for field in schema},
@@ -608,14 +612,14 @@ def _spec(refresh: Refresh, schema: StructType) -> TableSpec:
 def _check_writer(
     refresh: Refresh, table: snapshots.JavaTable, former: Entry | None
 ) -> None:
-    """Raise where the table's rows are not this model's to exchange, or to continue."""
+    """Raise if the table's rows are not this model's to replace, or to continue."""
     model = refresh.select.model
     if former is not None and (former.inputs or not former.mode):
         _check_identity(refresh, table, former)
         return
     written = snapshots.read_newest_entry(table) if former is None else former
     if written is None and (snapshots.is_empty(table) or not model.config.is_exchanged):
-        # versions that somebody else has written are continued, if their columns fit
+        # versions that another writer wrote are continued if their columns fit
         return
     whose = (
         f"model '{written.model}' has written in mode '{written.mode}'"
@@ -635,14 +639,15 @@ _TAKES: Mapping[bool, str] = {
     True: "exchange all rows of",
     False: "keep the versions of its rows in",
 }
-"""What a refresh does with a table, by whether its rows are exchanged."""
+"""What a refresh does with a table, by whether it replaces rows (True) or keeps
+versions (False); part of a message."""
 
 
 def _check_identity(
     refresh: Refresh, table: snapshots.JavaTable, former: Entry
 ) -> None:
-    """Raise where the rows that the model has written were told apart otherwise, and
-    are not to be had again."""
+    """Raise if the table's rows were written with other keys or in another mode and
+    cannot be recomputed from the inputs."""
     model, is_empty = refresh.select.model, snapshots.is_empty(table)
     now = WrittenAs(
         model.config.mode, refresh.select.writing.keys, reads=model.config.reads
@@ -671,11 +676,11 @@ def _show_rows(
     view: str,
     judged: DataFrame | None = None,
 ) -> _Violations:
-    """Give the rows the name of a view, and say how many of them, or of those that are
-    `judged`, fail what is expected.
+    """Register the rows as a temporary view, and return how many of them, or of those
+    in `judged`, fail each expectation.
 
-    Raises `RunError`: `expectation-failed`, and `view-keys-twice` of two rows of one
-    key.
+    Raises `RunError`: `expectation-failed`, and `view-keys-twice` if two rows have the
+    same key.
     """
     select, counters = refresh.select, BatchCounters()
     violations: _Violations = ()
@@ -694,8 +699,7 @@ def _show_rows(
 
 
 def _check_keys(refresh: Refresh, session: SparkSession, view: str) -> None:
-    """Raise where rows of a view have one key: the keys that the configuration gives
-    are to tell them apart."""
+    """Raise if two rows of a view have the same values in the configured keys."""
     keys = refresh.select.writing.keys
     if not keys or refreshes_of(refresh.select).plan.keys_follow:
         return
@@ -717,8 +721,8 @@ def _check_keys(refresh: Refresh, session: SparkSession, view: str) -> None:
 def _exchange(
     refresh: Refresh, session: SparkSession, spec: TableSpec, entry: Entry
 ) -> Snapshot:
-    """Give the table the rows of the view, in one commit, which makes one that is not
-    there or has other columns."""
+    """Replace all rows of the table with those of the view, in one commit. A table that
+    does not exist, or has other columns, is created by it."""
     select, state = refresh.select, load_table_state(refresh.catalog, spec.name)
     if state is None or not is_of_shape(spec, state):
         return _make_table(
@@ -734,7 +738,7 @@ def _exchange(
 def _alter_table(
     refresh: Refresh, session: SparkSession, spec: TableSpec, state: TableState
 ) -> None:
-    """Do to the table what takes rows of these columns. Raises what `plan_table`
+    """Alter the table so that it takes rows of these columns. Raises what `plan_table`
     raises."""
     model = refresh.select.model
     policy, compared = model.config.on_schema_change, refresh.select.compared
@@ -759,8 +763,8 @@ def _merge(
     changed: ChangedView,
     begun: Begun,
 ) -> Staged:
-    """Put the changed rows in the place of former ones, which are looked for where
-    their keys can be."""
+    """Stage the MERGE of the changed rows. It reads only the table's files that can
+    hold their keys."""
     bounds = bounds_of_write(begun.table, changed.bounds)
     has_few = plan.unit_is_unique and joins_few(
         begun.table, bounds, plan.unit, is_small=changed.are_few
@@ -783,8 +787,8 @@ def _merge(
 def _publish(
     refresh: Refresh, session: SparkSession, entry: Entry, staging: Staging
 ) -> Snapshot:
-    """Stage a commit and publish it with the entry, anew where somebody else's commit
-    came between."""
+    """Stage a commit and publish it with the entry; staged again if another commit came
+    in between."""
     name = refresh.select.model.table
     table = snapshots.load_table(session, name)
 
@@ -806,7 +810,7 @@ def _is_written(table: snapshots.JavaTable, entry: Entry) -> bool:
 
 
 def make_namespace(refresh: Refresh, session: SparkSession) -> None:
-    """Make the namespace of the model's table, or view, if it is not there."""
+    """Create the namespace of the model's table, or view, if it does not exist."""
     model = refresh.select.model
     if model.table.namespace in list_namespaces(refresh.catalog):
         return
@@ -824,8 +828,8 @@ def _make_table(
     *,
     replaces: bool,
 ) -> Snapshot:
-    """Make the table with the rows of a view, the ledger entry in its first
-    snapshot."""
+    """Create the table with the rows of a view; its first snapshot has the ledger
+    entry. With `replaces`, it takes the place of the table of that name."""
     name, emit = refresh.select.model.name, refresh.emit
     make_namespace(refresh, session)
     refresh.reached("stage")

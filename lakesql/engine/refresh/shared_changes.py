@@ -1,5 +1,5 @@
-"""What has changed in the inputs of a run's views: read once, however many of them are
-made of one."""
+"""The row changes of the inputs of a run's views: read once, however many views are
+made of an input."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from lakesql.engine.spark.row_changes import RowChanges, changes_between
 from lakesql.model.table_name import TableName
 
 KEPT_ROWS = 1_000_000
-"""So many changes are made before they are used, and kept, in all; more are read
-wherever they are used."""
+"""The most changed rows, in total, that are computed ahead and kept; larger changes are
+read again by each use."""
 
 KEPT_SPANS = 16
-"""The changes between so many pairs of snapshots are kept: those that were asked for
-last, and of a table those up to one snapshot."""
+"""The most spans between two snapshots whose changes are kept: the last used ones, and
+of each table only those up to one snapshot."""
 
 _Span = tuple[str, int, int | None, int]
-"""A table, its columns, and the two snapshots."""
+"""The id of a table, the id of its schema, and the two snapshots."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedChanges:
-    """The changes that views have asked for, for others that ask for them too; of
-    several at a time, one reads them."""
+    """The row changes that views of a run have asked for, kept for other views that ask
+    for the same. If several ask at the same time, one of them reads."""
 
     _kept: dict[_Span, RowChanges] = field(default_factory=dict)
     _reading: dict[_Span, Lock] = field(default_factory=dict)
@@ -45,7 +45,8 @@ class SharedChanges:
         start: int | None,
         end: int,
     ) -> Iterator[RowChanges]:
-        """What `changes_between` says, for this session, while the context is open."""
+        """The row changes that `changes_between` finds, as frames of this session,
+        while the context is open."""
         span = (table_id(table), int(table.schema().schemaId()), start, end)
         with ExitStack() as held:
             with self._one_at_a_time(span):

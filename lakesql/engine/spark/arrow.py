@@ -1,11 +1,11 @@
-"""The memory that Iceberg's vectorised reader leaves behind.
+"""How the memory that Iceberg's vectorised reader leaves behind is freed.
 
-It makes an Arrow allocator for each data file that a task opens, and closes none of
+It creates an Arrow allocator for each data file that a task opens, and closes none of
 them (https://github.com/apache/iceberg/issues/13937): half a kilobyte of heap each, for
-as long as Java lives. A MERGE opens files in every batch, so that a runner would be out
-of memory in weeks. Without vectorised reading there would be no allocators, and a batch
-would take up to half as long again. So they are closed here, at moments when nothing
-reads.
+as long as Java lives. A MERGE opens files in every batch, so a runner would be out of
+memory in weeks. Without vectorised reading there would be no allocators, but a batch
+would take up to 50 % longer. So the allocators are closed here, at moments when nothing
+is being read.
 
 A cluster's executors are other processes, whose allocators are out of reach.
 """
@@ -23,12 +23,11 @@ from lakesql.engine.spark.gateway import java_class
 
 
 class AllocatorCleaner:
-    """Runs `act` between blocks of `reading`, in whatever threads they are: never while
-    one is open.
+    """Runs `act` between blocks of `reading` in any threads, never while one is open.
 
-    It runs before a block that begins `every_s` seconds after the last time, if no
-    other is open. Where there was no such moment for `late_s` seconds, blocks that
-    begin wait for one, `wait_s` seconds at most.
+    It runs before a block that begins more than `every_s` seconds after the last time,
+    if no other block is open. If there was no such moment for `late_s` seconds, blocks
+    that begin wait for one, for at most `wait_s` seconds.
     """
 
     def __init__(
@@ -43,7 +42,7 @@ class AllocatorCleaner:
 
     @property
     def is_open(self) -> bool:
-        """Whether a block of `reading` is."""
+        """Whether a block of `reading` is open."""
         return self._open > 0
 
     @contextmanager
@@ -71,14 +70,14 @@ class AllocatorCleaner:
 
 
 def close_allocators() -> None:
-    """Close all allocators of Iceberg's vectorised reader. Nothing may be reading in
-    this process."""
+    """Close all allocators of Iceberg's vectorised reader. Nothing in this process may
+    be reading meanwhile."""
     children = (
         java_class("org.apache.iceberg.arrow.ArrowAllocation")
         .rootAllocator()
         .getChildAllocators()
     )
-    # of one that still holds memory: it stays, the others are closed
+    # raised for an allocator that still has memory: it stays, the others are closed
     with suppress(Py4JJavaError):
         java_class(
             "org.apache.iceberg.shaded.org.apache.arrow.util.AutoCloseables"
@@ -88,5 +87,5 @@ def close_allocators() -> None:
 ALLOCATOR_CLEANER = AllocatorCleaner(
     close_allocators, every_s=10, late_s=300, wait_s=10
 )
-"""Of this process, which has one Java. All that reads data files is in a block of
-it."""
+"""The cleaner of this process, which has one Java. All that reads data files is in a
+`reading` block of it."""

@@ -1,4 +1,4 @@
-"""The failing rows of a data test, as Spark finds them."""
+"""Which rows fail a data test, as Spark finds them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def ask_spark(session: SparkSession, test: DataTest, text: str, shown: int) -> Answer:
-    """Run a test's SELECT; the first `shown` failing rows, and how many there are.
-    Raises `RunError`."""
+    """Run a test's SELECT, and return the first `shown` failing rows and the number of
+    all. Raises `RunError` (`test-unanswered`) if Spark cannot run it."""
     try:
         rows = session.sql(text)
         columns = tuple(rows.columns)
@@ -36,7 +36,8 @@ def ask_spark(session: SparkSession, test: DataTest, text: str, shown: int) -> A
 
 
 def _all_rows(rows: pa.Table) -> pa.Table:
-    """The rows with times as tables of Iceberg have them."""
+    """The rows with timestamps in the precision and time zone that Iceberg tables
+    have."""
     import pyarrow as pa
 
     fields = [

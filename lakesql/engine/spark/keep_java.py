@@ -1,5 +1,5 @@
-"""The process that keeps a Java between commands, lends it to one at a time, and ends
-it when nobody has used it for long."""
+"""How a process keeps a Java between commands: it lends it to one command at a time,
+and ends it when it was unused for long."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ from lakesql.engine.spark.warm import ANSWER_S, KeeperOrder, receive, send
 from lakesql.errors import ProfileError
 
 MOST_COMMANDS = 200
-"""After so many commands Java is ended: what each of them leaves in its memory would
-add up."""
+"""After how many commands Java is ended: what each of them leaves in its memory adds
+up."""
 
 EXIT_S = 90.0
-"""How long Java may take to end by itself, in which it may write the archive of its
-classes."""
+"""How long Java may take to end by itself, during which it may write its class-data
+archive."""
 
 LOOK_S = 1.0
-"""How often the keeper looks whether the socket is still there; that Java has ended it
-hears at once."""
+"""How often the keeper checks that its socket still exists; it learns at once when Java
+ends."""
 
 
 def main() -> None:
-    """Keep a Java as the order on stdin says, in a process that nobody waits for."""
+    """Keep a Java as ordered on stdin, in a process that is detached from its
+    parent."""
     order: KeeperOrder = pickle.loads(sys.stdin.buffer.read())
     if os.fork():
         os._exit(0)
@@ -44,7 +45,7 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
     lease = socket.socket(fileno=order.lease)
-    # an address of a socket is short: its folder's path may be longer
+    # a socket address has little room: the path of its folder may be longer
     os.chdir(order.folder)
     lock = os.open(f"{order.name}.lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
     try:
@@ -69,8 +70,7 @@ def _keep(order: KeeperOrder, lease: socket.socket) -> None:
     os.chdir(order.folder)
     Path(path).unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX)
-    # so that it is nobody else's from the beginning; what Java writes is as a run
-    # writes it
+    # the socket is private from the beginning; Java's files get the usual umask
     usual = os.umask(0o177)
     listener.bind(path)
     os.umask(usual)
@@ -89,11 +89,11 @@ def _keep(order: KeeperOrder, lease: socket.socket) -> None:
 def _start(
     order: KeeperOrder, lease: socket.socket
 ) -> tuple[Jvm, tuple[int, str]] | None:
-    """Java, once it is up, and where it listens; None where it does not come up, which
-    the command hears.
+    """Java, once it is up, and its address; None if it does not start, which the
+    command is told.
 
-    It has the folder of the command that has started it, as a Java of its own would
-    have.
+    It runs in the folder of the command that has started it, as a Java of that
+    command's own would.
     """
     os.chdir(order.directory)
     try:
@@ -125,7 +125,7 @@ class _JavaKeeper:
     is_over: bool = False
 
     def run(self) -> None:
-        """Lend Java until it ends, is to end, or nobody has asked for it for long."""
+        """Lend Java until it ends, is told to end, or was unused for long."""
         ended = _hear_children()
         while not self.is_over:
             heard = [self.listener, ended, *([self.lease] if self.lease else [])]
@@ -139,7 +139,7 @@ class _JavaKeeper:
             self._look()
 
     def lend(self, *, is_new: bool) -> None:
-        """Tell who has taken Java where it listens."""
+        """Send the address of Java to the command that has taken it."""
         assert self.lease is not None
         port, secret = self.address
         self.lent += 1
@@ -155,8 +155,8 @@ class _JavaKeeper:
             )
 
     def _hear_lease(self) -> None:
-        """What the command says at its end. One that says nothing has died: what it was
-        doing ends with its Java."""
+        """Read the last message of a command. If there is none, the command has died,
+        and Java is ended with all that the command was doing."""
         assert self.lease is not None
         self.lease.settimeout(ANSWER_S)
         try:
@@ -217,8 +217,8 @@ class _JavaKeeper:
             self.is_over = self.is_over or is_unused or not self._is_reachable()
 
     def _is_reachable(self) -> bool:
-        """Whether the socket is still the one that this keeper has made: somebody may
-        have removed the folder."""
+        """Whether the socket is still the one that this keeper has created: the folder
+        may have been removed."""
         try:
             seen = Path(f"{self.order.name}.sock").stat()
         except OSError:
@@ -243,8 +243,7 @@ class _JavaKeeper:
 
 
 def _hear_children() -> socket.socket:
-    """A socket in which there is something to read whenever a child of this process has
-    ended."""
+    """A socket that becomes readable whenever a child of this process ends."""
     heard, woken = socket.socketpair()
     woken.setblocking(False)
     signal.set_wakeup_fd(woken.detach(), warn_on_full_buffer=False)
@@ -253,7 +252,7 @@ def _hear_children() -> socket.socket:
 
 
 def _is_own(connection: socket.socket) -> bool:
-    """Whether the process at the other end is this user's, where the system says so."""
+    """Whether the process at the other end is this user's, if the system can tell."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True
     said = connection.getsockopt(

@@ -1,5 +1,5 @@
-"""Rows of an earlier snapshot with the columns that the table has now, as Iceberg
-itself reads its old files."""
+"""How rows of an earlier snapshot get the columns that the table has now, as Iceberg
+reads its old files."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ Fields = Sequence[Mapping[str, Any]]
 
 
 def select_as_now(rows: DataFrame, table: Any, snapshot: int) -> DataFrame:
-    """The rows of a snapshot, which have the columns of its time, with those of its
-    `org.apache.iceberg.Table`.
+    """The rows of a snapshot, which have the columns of its time, with the current
+    columns of its `org.apache.iceberg.Table`.
 
-    A column is the one of its id: it may have another name, another place and a wider
-    type. One that was not there is what its field says of rows before it, else NULL.
+    Columns are matched by field id: they may have another name, another place and a
+    wider type. A column that did not exist then has its field's initial default, or
+    NULL.
     """
     before, now = (
         _fields(each) for each in (_schema_at(table, snapshot), table.schema())
@@ -55,7 +56,7 @@ def _fields(schema: Any) -> Fields:
 
 
 def _value(value: str, before: Any, now: Any) -> str:
-    """A value of a type as one of the type that its field has now."""
+    """The SQL for a value of the former type as one of the field's current type."""
     if before == now:
         return value
     if isinstance(now, str):
@@ -89,7 +90,8 @@ def _value(value: str, before: Any, now: Any) -> str:
 
 
 def _missing(field: Mapping[str, Any]) -> str:
-    """What stands in rows that were written before their table had the field."""
+    """The SQL for the value of a field in rows that were written before the table had
+    it."""
     kind, default = spark_type(field["type"]), field.get("initial-default")
     if default is None:
         return f"CAST(NULL AS {kind})"

@@ -1,11 +1,11 @@
-"""Which rows a table has lost and gained between two of its snapshots, from the files
-that changed alone.
+"""Which rows a table has lost and gained between two of its snapshots, read from the
+files that changed alone.
 
 Iceberg's own changelog scan refuses delete files. Here the data files of both snapshots
-are compared, and the deletes that apply to each: rows of files that went or came are
-read, and of files that stayed the rows that are deleted in one of the snapshots alone.
-Rows that a rewrite has moved are among both, and cancel out, as do rows that were
-written anew as they were. So the writer's engine, the table's format and how it merges
+are compared, and the deletes that apply to each: rows of removed and added files are
+read, and of files that stayed the rows that are deleted in only one of the snapshots.
+Rows that a compaction has moved, or that were rewritten unchanged, are both lost and
+gained, and cancel out. So the writer's engine, the table's format and how it merges
 make no difference.
 """
 
@@ -35,21 +35,22 @@ from lakesql.engine.spark.old_columns import select_as_now
 from lakesql.model.table_name import TableName
 
 _SIGN = "_lakesql_sign"
-"""The column that says how often a row has come (1), or gone (-1)."""
+"""The column with 1 for a row that was gained, -1 for one that was lost."""
 
 _WAS_FILE, _WAS_AT = "_lakesql_was_file", "_lakesql_was_at"
-"""The columns that say where a row stood that was deleted."""
+"""The columns with the file and the position of a row that was deleted."""
 
 BROADCAST_ROWS = 1_000_000
-"""The places of so many deleted rows are sent to all tasks: some 100 MB."""
+"""Up to how many deleted rows their positions are broadcast to all tasks: some 100
+MB."""
 
 FILES_PER_ROW = 2
-"""To look a row up by its position alone, and then at the files of so many deleted
-rows, takes no longer than by the hash of its file's name."""
+"""Looking a row up by its position alone, and then comparing this many file names,
+takes no longer than hashing the name of its file."""
 
 
 class ChangesUnknownError(Exception):
-    """What has changed since a snapshot cannot be told."""
+    """The changes since a snapshot cannot be found."""
 
     def __init__(self, snapshot: int) -> None:
         super().__init__(snapshot)
@@ -57,23 +58,23 @@ class ChangesUnknownError(Exception):
 
 
 class SnapshotExpiredError(ChangesUnknownError):
-    """The table does not have the snapshot: it has expired, or the table was made
-    anew."""
+    """The table does not have the snapshot: it has expired, or the table was created
+    again."""
 
 
 class NoAncestorError(ChangesUnknownError):
-    """The later snapshot does not come from the earlier one: the table was rolled back,
-    or replaced."""
+    """The later snapshot does not descend from the earlier one: the table was rolled
+    back, or replaced."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowChanges:
     """The rows that a table's newer snapshot lacks (`gone`) and those that it has
-    gained (`come`); None where there are none. An updated row is in both.
+    gained (`come`); None if there are none. An updated row is in both.
 
-    `rows_read` is how many rows the files hold that are read for it, by metadata: there
-    are no more changes than that. `count` is how many changes there are; None where
-    they are not made yet, but read wherever they are used.
+    `rows_read` is how many rows the files have that are read for it, according to
+    metadata: there are no more changes than that. `count` is the number of changes;
+    None if they are not computed yet, but by each use of the frames.
     """
 
     gone: DataFrame | None = None
@@ -82,7 +83,7 @@ class RowChanges:
     count: int | None = 0
 
     def of(self, session: SparkSession) -> RowChanges:
-        """These changes, which have been made, as frames of another session."""
+        """These changes, which are computed already, as frames of another session."""
         gone, come = (
             None if rows is None else in_session(rows, session)
             for rows in (self.gone, self.come)
@@ -100,15 +101,15 @@ def changes_between(
     columns: Sequence[str] | None = None,
     keeps: int = 0,
 ) -> Iterator[RowChanges]:
-    """What has changed in an `org.apache.iceberg.Table` from snapshot `start` to `end`,
-    which comes from it; with None, all rows of `end`.
+    """The changes of an `org.apache.iceberg.Table` from snapshot `start` to its
+    descendant `end`; with `start` None, all rows of `end`.
 
-    Rows have the table's newest columns, of any snapshot; with `columns`, these alone,
-    and rows that are equal in them cancel out. They are equal as EXCEPT ALL has it: NaN
-    is NaN, 0.0 is -0.0. The frames are read while the context is open; what was held
-    for them is let go at its end. Changes that are made already (`count`) may be read
-    later too: those that had to be compared with each other, and where by metadata
-    there are no more than it `keeps`.
+    Rows have the table's newest columns, whichever snapshot they are of; with
+    `columns`, only these, and rows that are equal in them cancel out. Equality is that
+    of EXCEPT ALL: NaN equals NaN, and 0.0 equals -0.0. The frames can be read while the
+    context is open. Changes that are computed at once (their `count` is not None) can
+    be read later too: those that had to be compared with each other, and those that are
+    no more than `keeps` according to metadata.
 
     Raises SnapshotExpiredError and NoAncestorError.
     """
@@ -121,19 +122,19 @@ def changes_between(
 @dataclass(frozen=True, slots=True)
 class _DataFile:
     """A data file of a snapshot: the task that reads it, and the deletes that apply to
-    it, each by its place."""
+    it, each by its location and offset."""
 
     task: Any
     deletes: frozenset[tuple[str, int | None]]
 
     @property
     def rows(self) -> int:
-        """How many rows it has, deleted ones too."""
+        """How many rows it has, including deleted ones."""
         return int(self.task.file().recordCount())
 
     @property
     def deleted(self) -> int:
-        """How many rows the delete files list, of this file and others."""
+        """How many rows its delete files list, for this file and others."""
         return (
             sum(int(each.recordCount()) for each in items_of(self.task.deletes()))
             if self.deletes
@@ -143,29 +144,29 @@ class _DataFile:
 
 @dataclass(frozen=True, slots=True)
 class _Touched:
-    """A data file of two snapshots to which other deletes apply in each."""
+    """A data file that is in two snapshots, with different deletes in each."""
 
     before: _DataFile
     after: _DataFile
 
     @property
     def brings_back(self) -> bool:
-        """Whether rows may be there again: a delete file that applied does not, though
-        what it says may be in another one, as it is wherever a deletion vector was
-        replaced."""
+        """Whether deleted rows may be back: a delete file of the earlier snapshot no
+        longer applies. Its deletes may be in another file instead, as whenever a
+        deletion vector was replaced."""
         return not self.before.deletes <= self.after.deletes
 
     @property
     def changes(self) -> int:
-        """About how many rows it has lost: what a writer has deleted is in the delete
-        file that it writes anew."""
+        """About how many rows it has lost, from the numbers of deletes in both
+        snapshots."""
         return abs(self.after.deleted - self.before.deleted)
 
 
 @dataclass(slots=True)
 class _FilesChanged:
-    """How the files of one snapshot differ from those of another one, or from those of
-    several in turn."""
+    """How the files of one snapshot differ from those of another, or the sum of such
+    differences over several spans."""
 
     gone: list[_DataFile] = field(default_factory=list)
     come: list[_DataFile] = field(default_factory=list)
@@ -173,7 +174,7 @@ class _FilesChanged:
 
     @property
     def rows(self) -> int:
-        """The rows that are read to compare them."""
+        """How many rows are read to compare them."""
         return sum(
             each.rows
             for each in (
@@ -185,7 +186,7 @@ class _FilesChanged:
 
     @property
     def changes(self) -> int:
-        """About how many rows have changed, or were moved, by metadata."""
+        """About how many rows have changed, or were moved, according to metadata."""
         return sum(each.rows for each in (*self.gone, *self.come)) + sum(
             each.changes for each in self.touched
         )
@@ -193,7 +194,7 @@ class _FilesChanged:
 
 @dataclass(frozen=True, slots=True)
 class _Scans:
-    """What reads a table, and holds what is read until the context of the changes
+    """Reads rows of a table, and keeps what is read until the context of the changes
     ends."""
 
     session: SparkSession
@@ -203,8 +204,8 @@ class _Scans:
     held: ExitStack
 
     def tasks_of(self, files: Iterable[_DataFile]) -> DataFrame:
-        """The rows of files as one of their snapshots has them, with metadata columns
-        for who asks for them."""
+        """The rows of files as one of their snapshots has them; metadata columns can be
+        selected."""
         tasks = [each.task for each in files]
         return self.held.enter_context(rows_of_tasks(self.session, self.table, tasks))
 
@@ -213,14 +214,14 @@ class _Scans:
         return [*map(_column, self.columns or rows.columns)]
 
     def places_deleted(self, files: Sequence[_DataFile]) -> DataFrame:
-        """Where the rows stand that are deleted of files."""
+        """The file and the position of each deleted row of these files."""
         rows = self.tasks_of(files)
         return rows.where("_deleted").select(
             F.col("_file").alias(_WAS_FILE), F.col("_pos").alias(_WAS_AT)
         )
 
     def rows_at(self, snapshot: int) -> DataFrame:
-        """All rows of a snapshot, by the public way."""
+        """All rows of a snapshot, by Spark's public interface."""
         rows = self.session.sql(
             f"SELECT * FROM {table_name(self.name)} VERSION AS OF {snapshot}"
         )
@@ -270,8 +271,8 @@ def _all_rows(scans: _Scans, end: int, keeps: int) -> RowChanges:
 
 
 def _made(rows: DataFrame, changes: int, keeps: int) -> tuple[DataFrame, int | None]:
-    """The rows, which are so many at most, and their number; None where they are too
-    many to be kept."""
+    """The rows, which are at most `changes` many, computed, and their number; if they
+    are more than `keeps`, the rows as they are, and None."""
     if changes > keeps:
         return rows, None
     kept = keep_rows(rows, changes, is_planned_once=changes <= FEW_ROWS)
@@ -279,11 +280,11 @@ def _made(rows: DataFrame, changes: int, keeps: int) -> tuple[DataFrame, int | N
 
 
 def _spans(table: Any, start: int, end: int) -> list[tuple[int, int]]:
-    """From which snapshot to which one rows have changed on the way from `start` to
+    """The spans between snapshots in which rows changed on the way from `start` to
     `end`, the earliest first.
 
-    Between them stand rewrites, which change none. Where snapshots on the way have
-    expired it is one span.
+    Compactions between them change no rows and are left out. If snapshots on the way
+    have expired, it is one span from `start` to `end`.
     """
     first = table.snapshot(start)
     if first is None:
@@ -311,8 +312,8 @@ def _spans(table: Any, start: int, end: int) -> list[tuple[int, int]]:
 
 
 def _files_changed(table: Any, spans: Sequence[tuple[int, int]]) -> _FilesChanged:
-    """How the files of the spans differ: one after the other, or those of the last from
-    those of the first, whichever has fewer rows."""
+    """How the files differ: span by span, or those of the last snapshot from those of
+    the first, whichever has fewer rows."""
     ends = {end for span in spans for end in span}
     files = {end: _files_at(table, end) for end in ends}
     stepwise = _FilesChanged()
@@ -370,7 +371,7 @@ def _signed_files(
 
 
 def _signed_touched(scans: _Scans, touched: Sequence[_Touched]) -> Iterator[DataFrame]:
-    """The rows of files that stayed which other deletes took away, or gave back."""
+    """The rows that were deleted, or are back, in files that both snapshots have."""
     untouched_before = [each for each in touched if not each.before.deletes]
     if untouched_before:
         rows = scans.tasks_of([each.after for each in untouched_before])
@@ -400,12 +401,12 @@ def _signed_touched(scans: _Scans, touched: Sequence[_Touched]) -> Iterator[Data
 def _with_places(
     rows: DataFrame, scans: _Scans, files: Sequence[_Touched]
 ) -> DataFrame:
-    """The rows of files, of which those that were deleted before have their place
-    beside them.
+    """The rows of files, joined with the positions of the rows that were deleted
+    before.
 
-    A hash of a file's name costs more than all else that is done to a row. So where few
-    rows were deleted, one is looked up by its position, and then by the file: a
-    comparison in which Spark sees no key.
+    Hashing the name of a file costs more than anything else that is done per row. So if
+    few rows were deleted, a row is looked up by its position first, and then the file
+    names are compared, in a form that Spark does not take for a join key.
     """
     places = scans.places_deleted([each.before for each in files])
     deleted = sum(each.before.deleted for each in files)
@@ -425,8 +426,8 @@ def _with_places(
 def _cancelled(
     signed: Sequence[DataFrame], rows_read: int, *, are_few: bool
 ) -> RowChanges:
-    """The rows that are gone more often than they have come, and those that have come
-    more often: made now. `are_few`: by metadata."""
+    """The changes without rows that are lost as often as they are gained; computed now.
+    `are_few`: there are few according to metadata."""
     rows = _union(signed)
     columns = [each.name for each in rows.schema.fields if each.name != _SIGN]
     keys: list[Column] = []
@@ -457,8 +458,8 @@ def _cancelled(
 
 
 def _is_grouped(kind: DataType) -> bool:
-    """Whether Spark groups by a type. By a map it does too, but takes NULL among its
-    values for 0, or fails at it."""
+    """Whether Spark groups correctly by a type. It also groups by maps, but treats NULL
+    among their values as 0, or fails."""
     match kind:
         case VariantType() | MapType():
             return False
@@ -470,9 +471,11 @@ def _is_grouped(kind: DataType) -> bool:
 
 
 def _comparable(value: Column, kind: DataType) -> Column:
-    """A value that is equal where this one is, of a type that Spark groups by.
+    """A value that is equal exactly if the given one is, of a type that Spark groups
+    by.
 
-    A variant is its text and its type, a map its entries in the order of their keys.
+    A variant becomes its text and its type, a map its entries in the order of their
+    keys.
     """
     match kind:
         case VariantType():

@@ -1,4 +1,5 @@
-"""Open the Spark session that models run in."""
+"""The Spark session that models run in: its configuration, and how it is opened and
+closed."""
 
 from __future__ import annotations
 
@@ -55,19 +56,19 @@ DEFAULTS: dict[str, str] = {
     # no Hive, and no metastore_db beside the project
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # five questions to Java for each expression that is built
+    # would make five calls to Java for each expression that is built
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    # An upserting model has some 50 generated classes. Where a few models drive out
-    # each other's, of Spark's own 100, each of their batches compiles them anew, and
-    # Java runs them cold.
+    # A model of mode upsert has some 50 generated classes. With Spark's default of 100,
+    # a few models evict each other's, so that each batch compiles them again, and Java
+    # runs them cold.
     "spark.sql.codegen.cache.maxEntries": "1000",
-    # Java never compiles a method that is longer than this. A stage whose code has one
-    # is divided instead.
+    # Java never compiles a method that is longer than this. Spark then splits a stage
+    # whose code has one.
     "spark.sql.codegen.hugeMethodLimit": "8000",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # What the status store keeps, in the heap and for months, though there is no UI to
-    # show it.
+    # The status store keeps these in the heap for as long as the run lasts, though
+    # there is no UI to show them.
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "20",
     "spark.ui.retainedTasks": "1000",
@@ -77,12 +78,12 @@ DEFAULTS: dict[str, str] = {
 LOCAL_DEFAULTS: dict[str, str] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # Hadoop's other way renames by means of two `readlink` processes a file.
+    # The default, by Hadoop's FileContext, starts two `readlink` processes per rename.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
-    # The files of a pattern are listed before each batch, in a task each by default:
-    # 1,500 of them took 0.4 s longer.
+    # The files of a pattern are listed before each batch, by default in one task per
+    # file: with 1,500 of them that took 0.4 s longer.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
 }
 
@@ -91,12 +92,12 @@ LOCAL_DEFAULTS: dict[str, str] = {
 class SessionSettings:
     """What `open_session` needs to know.
 
-    Local paths of `catalog` are absolute. `conf` is the target's own and wins over
-    every default; `record` is False for commands that do too little to leave a useful
-    class-data archive behind, and `is_brief` True where Java is done before what its
-    optimising compiler makes would pay. `places` say where the target has a setting, by
-    its key, for the errors about it. `warm` is where Java is taken from, and left to
-    the next command; None where it ends with the session.
+    Local paths of `catalog` are absolute. `conf` is the target's own configuration and
+    wins over every default. `record` is False for commands that do too little to leave
+    a useful class-data archive behind, and `is_brief` is True if Java ends before the
+    code of its optimising compiler would pay. `places` has where the target sets a
+    setting, by its key, for errors about it. `warm` is where a running Java is taken
+    from and given back for the next command; None if Java ends with the session.
     """
 
     app_name: str
@@ -114,17 +115,17 @@ class SessionSettings:
 
 
 TAKEN_WITHIN_S = 10.0
-"""So long a session in a warm Java is waited for, before it is given back, or else
-ended."""
+"""How long `Opening.drop` waits for a session in a Java taken from an earlier command,
+so that it can be given back; after that, the Java is ended."""
 
 
 class Opening:
-    """A session that comes up in a thread of its own, in a Java that was started for
-    it.
+    """A session that is being opened in a thread of its own, in a Java that was started
+    for it.
 
     A process has one Java: a session that is opened after another one has been stopped
-    has the first one's jars and memory. `said` is why it takes longer than it will the
-    next time.
+    has the jars and the memory of the first one. `said` has the reasons why it takes
+    longer than it will the next time.
     """
 
     def __init__(self, settings: SessionSettings) -> None:
@@ -150,7 +151,7 @@ class Opening:
         self._thread.start()
 
     def _begin(self, launch: Launch, conf: Mapping[str, str]) -> Jvm | WarmJvm:
-        """Java, which a former command has left, or which starts."""
+        """A Java that a former command has left, or a new one."""
         if self.settings.warm is not None:
             taken = take_java(
                 self.settings.warm, launch, split_own(conf)[0], self.said.append
@@ -160,15 +161,16 @@ class Opening:
         return start_jvm(launch, self.said.append)
 
     def wait(self) -> SparkSession:
-        """The session, active in this thread too. Raises ProfileError `jvm-failed` and
-        `spark-refused`."""
+        """The session once it is open, active in this thread too. Raises ProfileError
+        `jvm-failed` and `spark-refused`."""
         session = self._up.result()
         activate(session)
         return session
 
     def drop(self) -> None:
-        """End it and its Java at once: it has written nothing. One that an earlier
-        session has left stays."""
+        """End the session and its Java at once: it has written nothing. A Java that an
+        earlier session of this process has left stays; a warm one is given back if the
+        session opens in time."""
         if isinstance(self._jvm, WarmJvm):
             self._thread.join(0 if self._jvm.is_new else TAKEN_WITHIN_S)
             if self._up.done() and self._up.exception() is None:
@@ -197,13 +199,14 @@ def open_session(
     say: Callable[[str], None] = lambda text: None,
     ahead: Opening | None = None,
 ) -> SparkSession:
-    """A session with the target's catalog. Nothing that Spark, Java or a Python worker
-    says reaches the screen.
+    """A session with the target's catalog. No output of Spark, Java or a Python worker
+    reaches the screen.
 
-    `meanwhile` is called while it comes up, which takes seconds that are nobody's;
-    `say` hears why it takes longer than it will the next time. A catalog of type `sql`
-    must have its tables before Spark is asked for one: Spark is told not to make them.
-    `ahead` is one that was begun with sooner, and is taken if it has these settings.
+    `meanwhile` is called while the session is being opened, which takes seconds; `say`
+    is called with the reasons why it takes longer than it will the next time. A catalog
+    of type `sql` must have its tables before Spark is asked for one: Spark is told not
+    to create them. `ahead` is a session whose opening has begun earlier; it is used if
+    it has the same settings, and dropped otherwise.
 
     Raises what `Opening` raises.
     """
@@ -234,8 +237,8 @@ def _choose_way(session: SparkSession, say: Callable[[str], None]) -> None:
 
 
 def _check_names(say: Callable[[str], None]) -> None:
-    """Say that Java does not find files of some names, where it reads names otherwise
-    than Python does."""
+    """Report that Java does not find files with some names, if its encoding of file
+    names differs from Python's."""
     from lakesql.engine.spark.gateway import java_class
 
     encoding = str(java_class("java.lang.System").getProperty("sun.jnu.encoding"))
@@ -257,11 +260,11 @@ _IMPORTED = (
 
 
 def _import_pyspark() -> None:
-    """Import what of pyspark a session and a run need, while Java starts and no other
-    thread does.
+    """Import the modules of pyspark that a session and a run need, while Java starts
+    and no other thread imports any.
 
-    Its modules import each other: of two threads that import them at a time, one may
-    find a module half made.
+    They import each other: if two threads import them at the same time, one may find a
+    module half initialised.
     """
     for name in _IMPORTED:
         import_module(name)
@@ -273,7 +276,8 @@ def _connect(
     jvm: Jvm | WarmJvm | None,
     say: Callable[[str], None],
 ) -> SparkSession:
-    """The session in this Java, once that is up, or in the one that is there."""
+    """The session in this Java, once that is up; without `jvm`, in the Java that an
+    earlier session has left."""
     if _is_local(settings.master) or not os.environ.get("PYSPARK_PYTHON"):
         os.environ["PYSPARK_PYTHON"] = sys.executable
 
@@ -302,17 +306,17 @@ def _connect(
         check_java()
         raise _refused(error, settings) from None
     if _SHUFFLE_PARTITIONS not in conf:
-        # known when the session is up
+        # the parallelism is known only now that the session is up
         spark.conf.set(_SHUFFLE_PARTITIONS, spark.sparkContext.defaultParallelism)
     return spark
 
 
 def check_master(master: str, place: Place | None = None) -> None:
-    """Refuse a master that Spark would take long to refuse, or would not say why.
+    """Refuse a master that Spark would take long to refuse, or would not explain.
 
-    Raises ProfileError `spark-refused` where it is none, and `spark-unreachable` where
-    it is a standalone one and nobody is at its address: Spark tries for a minute, and
-    then says that its context was stopped.
+    Raises ProfileError `spark-refused` if it is not a master, and `spark-unreachable`
+    if nothing answers at the address of a standalone one: Spark would try for a minute,
+    and then report only that its context was stopped.
     """
     if not _MASTER.fullmatch(master):
         raise ProfileError.of(
@@ -335,15 +339,15 @@ def check_master(master: str, place: Place | None = None) -> None:
 
 
 def check_none_is_open() -> None:
-    """Refuse to open a session where one of this process is open, which may be another
+    """Refuse to open a session if this process has one open, which may be another
     program's.
 
-    All sessions of a process share one SparkContext: a second one would have the
-    catalogs of the first. Under the names of the target's tables are others there,
-    which a command would read, write, and drop.
+    All sessions of a process share one SparkContext, so a second one would have the
+    catalogs of the first: a command would read, write and drop other tables under the
+    names of the target's.
 
-    Raises ProfileError `spark-open`, and `RunError` (`java-ended`) where the Java of
-    the one that is open has ended.
+    Raises ProfileError `spark-open`, and `RunError` (`java-ended`) if the Java of the
+    open session has ended.
     """
     context = _spark_context()
     if context is None or context._active_spark_context is None:
@@ -364,11 +368,11 @@ _MASTER = re.compile(
 
 
 def _check_sql_settings(settings: SessionSettings) -> None:
-    """Raise ProfileError `spark-refused` for each setting of Spark SQL whose value is
-    none.
+    """Raise ProfileError `spark-refused` for each Spark SQL setting whose value is
+    invalid.
 
-    With such a setting, pyspark would never end: to say what is wrong it asks the
-    session how to say it, which fails for the same reason.
+    With such a setting pyspark would never return: to format the error it asks the
+    session for a setting, which fails for the same reason.
     """
     given = {
         key: value
@@ -380,7 +384,7 @@ def _check_sql_settings(settings: SessionSettings) -> None:
     from lakesql.engine.spark.failure import read_cause
     from lakesql.engine.spark.gateway import java_class
 
-    # so that its keys are known
+    # loads the class, which registers the static settings
     java_class("java.lang.Class").forName(
         "org.apache.spark.sql.internal.StaticSQLConf$"
     )
@@ -416,11 +420,8 @@ def _refused(error: Exception, settings: SessionSettings) -> ProfileError:
 
 
 def close_session(spark: SparkSession, *, is_broken_off: bool = False) -> None:
-    """End the session, and leave its Java to the next command where that is so, and
-    nothing was broken off.
-
-    Of one whose Java has ended by itself nothing is left to end.
-    """
+    """End the session. A warm Java is left to the next command, unless work was broken
+    off; if it has ended, there is nothing to end."""
     process = _java_process()
     if isinstance(process, WarmProcess):
         if is_broken_off or process.poll() is not None:
@@ -447,7 +448,7 @@ def _give_back(spark: SparkSession, process: WarmProcess) -> None:
 
 
 def _forget() -> None:
-    """Let pyspark forget a Java that has ended, if it knows one."""
+    """Make pyspark forget a Java that has ended, if it knows one."""
     if is_java_up():
         from lakesql.engine.spark.gateway import forget
 
@@ -465,8 +466,8 @@ def kill_java() -> None:
 
 
 def check_java() -> None:
-    """Raise `RunError` (`java-ended`) where the session's Java has ended: whatever else
-    was raised came of that."""
+    """Raise `RunError` (`java-ended`) if the session's Java has ended: any other error
+    is a consequence of that."""
     # the connection breaks some time before the process is gone
     status = _java_status(wait_s=0.5)
     if status is not None:
@@ -474,11 +475,11 @@ def check_java() -> None:
 
 
 def check_warm() -> None:
-    """Raise `RunError` (`java-ended`) where a warm Java has ended under a command that
-    has heard of it by its models.
+    """Raise `RunError` (`java-ended`) if the warm Java of this command has ended, which
+    the command has noticed only by models that failed.
 
-    It may take a second to end once its keeper is dead, and its keeper a moment to say
-    that it has ended. In both a model fails without it being known why.
+    Java may take a second to end once its keeper is dead, and the keeper a moment to
+    report that Java has ended. In both cases a model fails before the reason is known.
     """
     process = _java_process()
     if not isinstance(process, WarmProcess):
@@ -491,7 +492,7 @@ def check_warm() -> None:
 
 
 def _answers() -> bool:
-    """Whether Java answers."""
+    """Whether Java answers a call."""
     from lakesql.engine.spark.gateway import java_class
 
     try:
@@ -510,8 +511,8 @@ def _java_ended(status: int | None) -> RunError:
 
 
 def _java_status(wait_s: float) -> int | None:
-    """The status with which the session's Java has ended, None if it still runs after
-    `wait_s`."""
+    """The exit status of the session's Java; None if it still runs after `wait_s`
+    seconds."""
     process = _java_process()
     if process is None:
         return None
@@ -522,20 +523,21 @@ def _java_status(wait_s: float) -> int | None:
 
 
 def _java_process() -> subprocess.Popen[bytes] | WarmProcess | None:
-    """The session's Java; None where it was started by somebody else, or not yet."""
+    """The process of the session's Java; None if another program started it, or it is
+    not started yet."""
     from pyspark import SparkContext
 
     return getattr(SparkContext._gateway, "proc", None)
 
 
 THREAD_STACK = "-Xss32m"
-"""How large the stack of each of Java's threads may grow: Spark goes through the
-expressions of wide tables by recursion. What a thread does not use takes no memory."""
+"""The maximum stack size of each Java thread: Spark recurses through the expressions of
+wide tables. A thread uses no memory for the part that it does not need."""
 
 
 def build_conf(settings: SessionSettings) -> dict[str, str]:
-    """The session's configuration: defaults, the catalog, and over both the target's
-    own; its jars come beside ours."""
+    """The session's configuration: defaults, then the catalog, then the target's own
+    settings, which win. Jars of the target are added to lakesql's."""
     conf = {
         "spark.app.name": settings.app_name,
         "spark.master": settings.master,
@@ -545,7 +547,7 @@ def build_conf(settings: SessionSettings) -> dict[str, str]:
     if _is_local(settings.master):
         conf |= LOCAL_DEFAULTS
         conf["spark.driver.memory"] = f"{default_memory_mb()}m"
-    # a path is one of this machine, also beside a cluster's own HDFS
+    # a path without a scheme is local, even if a cluster's HDFS is configured
     if _conf_folders() and settings.master != "yarn":
         conf["spark.hadoop.fs.defaultFS"] = "file:///"
     conf = {**conf, **catalog_conf(settings.catalog), **settings.conf}
@@ -564,8 +566,8 @@ def build_conf(settings: SessionSettings) -> dict[str, str]:
 
 
 def split_own(conf: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """A configuration as what a SparkContext has, and what each session may have of its
-    own: its catalogs."""
+    """A configuration split into the settings of the SparkContext and those that each
+    session has of its own: its catalogs, and what is redacted."""
     own = {key: value for key, value in conf.items() if key.startswith(_OF_A_SESSION)}
     return {key: value for key, value in conf.items() if key not in own}, own
 
@@ -574,7 +576,7 @@ _OF_A_SESSION = ("spark.sql.catalog.", "spark.redaction.regex")
 
 
 def catalog_conf(catalog: Catalog) -> dict[str, str]:
-    """The catalog as Spark is told of it, and S3 where Spark reads it by itself. Raises
+    """The Spark settings of the catalog, and of S3 where Spark itself reads it. Raises
     ProfileError `catalog-uri`."""
     prefix = f"spark.sql.catalog.{catalog.name}"
     properties = {
@@ -588,7 +590,7 @@ def catalog_conf(catalog: Catalog) -> dict[str, str]:
 
 
 def render_redaction(conf: Mapping[str, str], secrets: Secrets) -> str:
-    """The regular expression for the names of those settings whose values Spark's own
+    """The regular expression for the names of the settings whose values Spark's
     listings leave out."""
     names = [re.escape(key) for key, value in conf.items() if secrets.are_in(value)]
     return "|".join([_SENSITIVE, *(f"^{name}$" for name in names)])
@@ -598,8 +600,8 @@ _SENSITIVE = "(?i)secret|password|passwd|token|credential|access[.-]?key|session
 
 
 def activate(session: SparkSession) -> None:
-    """Let Spark take its settings from this session, where it is asked in this thread
-    for what no session is named."""
+    """Make this session the active one of the current thread, whose settings Spark uses
+    for calls that name no session."""
     from lakesql.engine.spark.gateway import java_class
 
     java_class("org.apache.spark.sql.classic.SparkSession").setActiveSession(
@@ -608,7 +610,7 @@ def activate(session: SparkSession) -> None:
 
 
 def new_session(spark: SparkSession) -> SparkSession:
-    """A session on the same Spark with temporary views of its own, and with the
+    """A session on the same SparkContext with temporary views of its own, and with the
     settings that `spark` began with."""
     from lakesql.engine.spark.gateway import own_of, set_own
 
@@ -622,8 +624,8 @@ _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 def default_memory_mb() -> int:
-    """Java's heap where the target says nothing: half of what this machine or container
-    has, 1 to 4 GiB."""
+    """Java's heap in MiB if the target sets none: half of the memory of this machine or
+    container, from 1 to 4 GiB."""
     has = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = Path("/sys/fs/cgroup/memory.max")
     if limit.exists() and (bound := limit.read_text().strip()).isdigit():
@@ -632,10 +634,11 @@ def default_memory_mb() -> int:
 
 
 def build_launch(settings: SessionSettings, conf: Mapping[str, str]) -> Launch:
-    """The Java process that a session with this configuration runs in.
+    """The command, environment and files of the Java process that a session with this
+    configuration runs in.
 
-    Raises ProfileError `secret-on-command-line`, and `spark-refused` for memory that
-    Spark does not take.
+    Raises ProfileError `secret-on-command-line`, and `spark-refused` for a memory size
+    that Spark does not accept.
     """
     options = (
         [f"-Xmx{_heap(settings, conf['spark.driver.memory'])}"]
@@ -697,8 +700,8 @@ def _conf_folders() -> list[str]:
 
 
 def _heap(settings: SessionSettings, memory: str) -> str:
-    """Java's size of the heap, of Spark's: that is in MiB without a unit, and a unit
-    has one or two letters."""
+    """Spark's memory size in the notation of Java's -Xmx. Spark's is in MiB without a
+    unit, and its unit has one or two letters."""
     found = re.fullmatch(r"([0-9]+)(b|[kmgt]b?)?", memory.strip().lower())
     if found is None:
         raise ProfileError.of(
@@ -717,14 +720,14 @@ def is_java_up() -> bool:
 
 
 def _spark_context() -> type[SparkContext] | None:
-    """pyspark's class, where this process has imported it."""
+    """pyspark's SparkContext class; None if this process has not imported it."""
     module = sys.modules.get("pyspark.core.context")
     return None if module is None else module.SparkContext
 
 
 def _redirect_python_logs(output: Path) -> None:
-    """Send to `output` what pyspark and py4j print on stderr beside the exceptions that
-    they raise."""
+    """Send to `output` what pyspark and py4j print on stderr in addition to the
+    exceptions that they raise."""
     from pyspark.logger import PySparkLogger
 
     printing = [
@@ -737,7 +740,7 @@ def _redirect_python_logs(output: Path) -> None:
         logger.handlers[:] = [handler]
         logger.propagate = False
     root = logging.getLogger()
-    # where py4j says that a connection is broken, beside the exception that it raises
+    # py4j logs a broken connection here, in addition to the exception that it raises
     if not root.handlers:
         root.addHandler(logging.FileHandler(output, delay=True))
         root.handlers[-1].setFormatter(_SecretMasking())

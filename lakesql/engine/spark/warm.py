@@ -1,12 +1,12 @@
-"""A Java that one command leaves to the next, with Spark up in it: how a command takes
-it, and gives it back.
+"""How a command takes the Java that an earlier command has left running with Spark, and
+gives it back.
 
-What stays is Java with its SparkContext, held by a process of its own (`keep_java.py`);
-Python is always new, and so is the session. The keeper answers at a socket in a folder
-of the project that only its user can enter. It lends its Java to one command at a time,
-and only to one that would start the very same: of the same version, jars, settings,
-folder, environment and secrets. A command that ends otherwise than by giving it back,
-ends it.
+Java stays with its SparkContext, held by a process of its own, the keeper
+(`keep_java.py`); Python and the session are always new. The keeper listens on a socket
+in a folder of the project that only its user can enter. It lends its Java to one
+command at a time, and only to a command that would start exactly the same one: same
+version, jars, settings, folder, environment and secrets. If a command ends without
+giving the Java back, the keeper ends it.
 """
 
 from __future__ import annotations
@@ -36,39 +36,39 @@ IN_USE = "The warm Spark of this target is in use by another command: this one s
 UNSAFE = "The folder {folder} is open to other users: no warm Spark is left in it, and none is taken."
 
 ANSWER_S = 5.0
-"""A keeper answers within this, or is taken for dead."""
+"""How long a keeper may take to answer before it is considered dead."""
 
 END_S = 15.0
-"""How long a keeper that is to end may take, before another one is started."""
+"""How long a keeper that was told to end may take before another one is started."""
 
 _NO_MATTER = re.compile(
     r"_|SHLVL|OLDPWD|COLUMNS|LINES|TERM|TERM_.+|COLORTERM|NO_COLOR|WINDOWID|STY|TMUX.*|SSH_(TTY|CLIENT|CONNECTION)|"
     r"XDG_SESSION_ID|VSCODE_.+|PS1|PROMPT.*|PYTEST_CURRENT_TEST|LAKESQL_.+"
 )
-"""Variables that tell one terminal from another, and lakesql's own, which Java does not
-read."""
+"""Environment variables that do not matter to Java: those that differ between
+terminals, and lakesql's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class WarmPlace:
-    """Where a command finds the Java of the one before: by which names, in the order in
-    which they are looked for, and how long it stays unused. The last name is that of
-    the one that it starts itself."""
+    """Where a command finds the Java of an earlier one: the names to look for, in
+    order, and how long an unused Java is kept. A Java that this command starts gets the
+    last name."""
 
     folder: Path
     names: tuple[str, ...]
     idle_s: float
 
     def beside(self, what: str) -> WarmPlace:
-        """The place of a Spark for something else: this one, if that would start it
-        alike, or one of its own."""
+        """The place for a Spark with another purpose: this one if its Java would be
+        started the same way, or one of its own."""
         return replace(self, names=(*self.names, f"{self.names[-1]}-{what}"))
 
 
 @dataclass(frozen=True, slots=True)
 class KeeperOrder:
-    """What a keeper is started with. `lease` is the number of its end of the connection
-    to who starts it, in `directory`."""
+    """What a keeper is started with. `lease` is the file descriptor of its end of the
+    connection to the command that starts it in `directory`."""
 
     launch: Launch
     folder: Path
@@ -81,7 +81,7 @@ class KeeperOrder:
 
 @dataclass(slots=True)
 class WarmProcess:
-    """A Java that is lent: what is asked of a process, asked of its keeper. It ends
+    """A borrowed Java, with the interface of a process that asks its keeper. It ends
     when the connection breaks."""
 
     lease: socket.socket
@@ -91,14 +91,14 @@ class WarmProcess:
     _read: bytearray = field(default_factory=bytearray)
 
     def poll(self) -> int | None:
-        """The status with which it has ended, None while it runs."""
+        """Its exit status; None while it runs."""
         if self.returncode is None and select.select([self.lease], [], [], 0)[0]:
             said = receive(self.lease, self._read)
             self.returncode = int(said["ended"]) if said and "ended" in said else -9
         return self.returncode
 
     def wait(self, timeout: float) -> int:
-        """The status with which it ends. Raises `TimeoutExpired`."""
+        """Its exit status, once it has ended. Raises `TimeoutExpired`."""
         if (
             self.returncode is None
             and not select.select([self.lease], [], [], timeout)[0]
@@ -110,7 +110,7 @@ class WarmProcess:
 
     @property
     def is_lost(self) -> bool:
-        """Whether it has ended, and not because this command has ended it."""
+        """Whether it has ended without this command ending it."""
         return not self.is_ended_here and self.poll() is not None
 
     def give_back(self) -> None:
@@ -137,8 +137,8 @@ class WarmProcess:
 
 @dataclass(slots=True)
 class WarmJvm:
-    """A Java that was taken or is being started; `wait` says where it listens.
-    `is_new`: nothing runs in it yet."""
+    """A Java that was taken or is being started; `wait` returns its address. `is_new`:
+    nothing runs in it yet."""
 
     process: WarmProcess
     is_new: bool
@@ -173,9 +173,9 @@ def take_java(
     conf: Mapping[str, str],
     say: Callable[[str], None],
 ) -> WarmJvm | None:
-    """The Java that a former command has left, or one that is started to be left; None
-    where another command uses it, or where the folder is not only this user's, which
-    `say` hears."""
+    """The Java that an earlier command has left, or one that is started to be left.
+    None, with the reason told to `say`, if another command uses it, or if other users
+    can enter the folder."""
     place.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not is_private(place.folder):
         say(UNSAFE.format(folder=place.folder))
@@ -201,8 +201,8 @@ def take_java(
 
 
 def fingerprint_of(launch: Launch, conf: Mapping[str, str]) -> str:
-    """What tells a Java from any other that a command would start: no other is
-    taken."""
+    """A hash of everything that distinguishes the Java that a command would start: only
+    a Java with the same hash is taken."""
     jars = [
         f"{jar} {jar.stat().st_size} {jar.stat().st_mtime_ns}"
         for jar in sorted(launch.jars)
@@ -233,8 +233,8 @@ def fingerprint_of(launch: Launch, conf: Mapping[str, str]) -> str:
 
 
 def end_keepers(folder: Path) -> tuple[list[str], list[str]]:
-    """End every Java that commands have left in a folder: the names of those, and of
-    those that are in use."""
+    """End every Java that commands have left in a folder. Returns the names of those
+    that were ended, and of those that are in use."""
     ended: list[str] = []
     in_use: list[str] = []
     if not folder.is_dir() or not is_private(folder):
@@ -251,8 +251,8 @@ def end_keepers(folder: Path) -> tuple[list[str], list[str]]:
 
 
 def read_keeper(folder: Path, name: str) -> dict[str, Any]:
-    """What a keeper says of itself: the processes, how many commands it has served, and
-    whether one uses it; nothing where there is none."""
+    """What a keeper reports about itself: the process ids, how many commands it has
+    served, and whether one uses it; empty if there is none."""
     connection = reach_keeper(folder, name)
     if connection is None:
         return {}
@@ -262,7 +262,7 @@ def read_keeper(folder: Path, name: str) -> dict[str, Any]:
 
 
 def is_private(folder: Path) -> bool:
-    """Whether a folder is this user's, no link, and nobody else can enter it."""
+    """Whether a folder is this user's, is no link, and cannot be entered by others."""
     seen = folder.lstat()
     return (
         stat.S_ISDIR(seen.st_mode)
@@ -272,8 +272,8 @@ def is_private(folder: Path) -> bool:
 
 
 def reach_keeper(folder: Path, name: str) -> socket.socket | None:
-    """A connection to the keeper of this name; None where there is none, or none of
-    this user's."""
+    """A connection to the keeper of this name; None if there is none, or it is another
+    user's."""
     path = folder / f"{name}.sock"
     try:
         seen = path.lstat()
@@ -299,8 +299,8 @@ def reach_keeper(folder: Path, name: str) -> socket.socket | None:
 
 
 def short_path(path: Path, folder: int) -> str:
-    """A name of a socket that fits into an address: 100 bytes, which the path of a
-    project may be longer than."""
+    """A path of a socket that fits into a socket address, which has room for 100 bytes:
+    fewer than the path of a project may have."""
     through = f"/proc/self/fd/{folder}/{path.name}"
     return (
         through
@@ -315,8 +315,8 @@ def send(connection: socket.socket, said: Mapping[str, Any]) -> None:
 
 
 def receive(connection: socket.socket, read: bytearray) -> dict[str, Any] | None:
-    """The next line of JSON; None at the end of the connection. `read` has what was
-    read beyond the former line."""
+    """The next line of JSON; None at the end of the connection. `read` keeps what was
+    read beyond a line."""
     while b"\n" not in read:
         try:
             part = connection.recv(65_536)
@@ -332,7 +332,7 @@ def receive(connection: socket.socket, read: bytearray) -> dict[str, Any] | None
 
 
 def _ask(connection: socket.socket, said: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer of a keeper; an empty one where it has ended."""
+    """The answer of a keeper; empty if it has ended."""
     try:
         send(connection, said)
         answer = receive(connection, bytearray())
@@ -343,7 +343,8 @@ def _ask(connection: socket.socket, said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _await_end(connection: socket.socket) -> None:
-    """Wait until a keeper that is to end has done so: it closes the connection last."""
+    """Wait until a keeper that was told to end has ended: it closes the connection
+    last."""
     connection.settimeout(END_S)
     try:
         while connection.recv(4096):

@@ -1,2 +1,2 @@
 """Groups of models whose tables change together: rounds of batches that end with
-transactions, and one commit."""
+transactions, and one commit of all."""

@@ -1,10 +1,10 @@
-"""Rounds of batches of several models: all stage what they write, then one commit makes
-it visible.
+"""When the batches of several models of a group become visible: in rounds, in which all
+stage their batches and one commit publishes them.
 
-Each model writes its batches in a thread of its own, and comes here for where its next
-one ends, and with what it has staged. One thread more plans the rounds, and commits. A
-model that fails ends the round: what the others have staged is put off, and staged
-again in the round that follows once all are back.
+Each model writes its batches in a thread of its own, which asks here where the next
+batch ends, and hands over what it has staged. One more thread plans the rounds, and
+commits. A model that fails ends the round: the batches that the others have staged are
+put off, and staged again in a later round once all models are back.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lakesql.source.stream_state import Position
 @dataclass(frozen=True, slots=True)
 class Standing:
     """Where a model stands between two rounds; `planned` is where its next batch ends,
-    if that is known already."""
+    if it has been planned already."""
 
     position: Position
     planned: Position = None
@@ -37,7 +37,8 @@ class Standing:
 _log = logging.getLogger(__name__)
 
 Plan = Callable[[Mapping[str, Standing]], Mapping[str, Position]]
-"""Where the batches of the next round end, of those models that have one in it."""
+"""Returns where the batches of the next round end, for those models that have one in
+it."""
 
 Publish = Callable[[Mapping[str, Publication]], Published]
 """Commits what the models have staged."""
@@ -47,8 +48,8 @@ State = Literal["away", "standing", "writing", "staged"]
 
 @dataclass(slots=True)
 class _Participant:
-    """A model in the rounds. `end` is where its batch of the round ends, `outcome` what
-    became of its commit."""
+    """The state of a model in the rounds. `end` is where its batch of the round ends,
+    `outcome` the result of its commit."""
 
     state: State = "away"
     standing: Standing = field(default_factory=lambda: Standing(None))
@@ -62,11 +63,11 @@ class Rounds:
     """The rounds of the models that are members, from the first time that all of them
     are there.
 
-    A round begins every `interval_s`; where that is None there are as many as there is
-    something for, and then no more. `discard` takes what is not to be committed, and
-    `finished` hears once all models of a round are
-    done. As many models write side by side as there are `slots`. `tell` hears once what
-    keeps them waiting.
+    A round begins every `interval_s` seconds; None: rounds follow each other until
+    there is nothing left to read. `discard` is called with what was staged and is not
+    to be committed, and `finished` once all models of a round are done. At most `slots`
+    models write in parallel. `tell` is called, once for each reason, with what keeps
+    the models waiting.
     """
 
     def __init__(
@@ -104,17 +105,16 @@ class Rounds:
     # --- for the thread of a model
 
     def join(self, member: str) -> None:
-        """Have a model in the rounds from now on, whose table has come into the
-        feed."""
+        """Add a model to the rounds, such as that of a new table in the feed."""
         with self._changed:
             self._seats.setdefault(member, _Participant()).is_interrupted = False
             if not self._thread.is_alive() and not self._is_over:
                 self._thread.start()
 
     def find_end(self, member: str, standing: Standing) -> Position:
-        """Wait for the next round that has something for the model: where its batch
-        ends; None when there is no more, or the model was interrupted. Raises what
-        planning raises."""
+        """Wait for the next round that has something for the model, and return where
+        its batch ends; None if there are no more rounds, or the model was interrupted.
+        Raises what planning raises."""
         with self._changed:
             seat = self._seats[member]
             seat.state, seat.standing, seat.end, seat.outcome = (
@@ -139,16 +139,16 @@ class Rounds:
         return seat.end is not None or is_ending
 
     def slot(self) -> threading.Semaphore:
-        """What a model holds while it stages."""
+        """The semaphore that a model holds while it stages."""
         return self._slots
 
     def publish(self, member: str, publication: Publication) -> Snapshot:
-        """Have what a model has staged committed with what the others have: the
-        snapshot that is the table's head then.
+        """Have what a model has staged committed together with what the others have;
+        returns the snapshot that becomes the table's head.
 
-        Its slot is another model's meanwhile. Raises `HeadMovedError` where it is to be
-        staged again, `BatchPutOffError` where the round has ended without it, and what
-        committing raises.
+        While it waits, another model may use its slot. Raises `HeadMovedError` if it
+        must be staged again, `BatchPutOffError` if the round has ended without it, and
+        what committing raises.
         """
         self._slots.release()
         try:
@@ -167,14 +167,14 @@ class Rounds:
         raise outcome
 
     def finish(self, member: str) -> None:
-        """The batch of a model is done, and its checkpoint says so."""
+        """Record that a model's batch of the round is done, in its checkpoint too."""
         with self._changed:
             self._round.discard(member)
             self._changed.notify_all()
 
     def leave(self, member: str) -> None:
-        """A model has ended, at least for now: a round that it has not finished is
-        broken."""
+        """Record that a model has ended, at least for now: a round in which it has not
+        finished is broken."""
         with self._changed:
             seat = self._seats[member]
             self._is_broken = self._is_broken or member in self._round
@@ -183,7 +183,7 @@ class Rounds:
             self._changed.notify_all()
 
     def interrupt(self, member: str) -> None:
-        """Let a model that waits for a round wait no longer."""
+        """End the waiting of a model for a round."""
         with self._changed:
             self._seats[member].is_interrupted = True
             self._changed.notify_all()
@@ -195,7 +195,8 @@ class Rounds:
     # --- for the run
 
     def close(self) -> None:
-        """Plan no round any more: models that wait for one have no more."""
+        """Plan no more rounds: models that wait for one are told that there are
+        none."""
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
@@ -205,7 +206,7 @@ class Rounds:
     def _run(self) -> None:
         try:
             self._make_rounds()
-        # a defect: nobody is to wait for a thread that is gone
+        # a defect: no model may wait for a thread that has ended
         except Exception as error:
             with self._changed:
                 self._failure, self._is_over = error, True
@@ -243,7 +244,7 @@ class Rounds:
             self._rest(began + self._interval_s)
 
     def _gather(self) -> Mapping[str, Standing] | None:
-        """Where all models stand, once all do; None when there are to be no more
+        """Where all models stand, once all wait for a round; None if there are no more
         rounds."""
         tells_at = time.monotonic() + TELLS_AFTER_S
         with self._changed:
@@ -281,8 +282,8 @@ class Rounds:
             self._changed.notify_all()
 
     def _serve(self) -> bool:
-        """Commit what is staged once all models of the round have staged, until all are
-        done; whether all are."""
+        """Commit each time that all unfinished models of the round have staged, until
+        all are done. Returns whether all have finished."""
         while True:
             with self._changed:
                 self._changed.wait_for(self._is_ready)
@@ -295,8 +296,8 @@ class Rounds:
                 self._commit(offered)
 
     def _finish_round(self) -> None:
-        """Say that all stand at one place. Where that cannot be noted, it is with the
-        next round."""
+        """Report that all tables are at the same place. If that cannot be recorded, the
+        next round records it."""
         try:
             self._finished()
         except Exception as error:
@@ -305,7 +306,7 @@ class Rounds:
             )
 
     def _find_offered(self) -> dict[str, Publication]:
-        """What models of the round have staged, and have no answer to."""
+        """What models of the round have staged and has not been answered yet."""
         return {
             name: seat.publication
             for name, seat in self._seats.items()
@@ -342,7 +343,7 @@ class Rounds:
                 **published.heads,
                 **{name: HeadMovedError() for name in published.moved},
             }
-            # those that wait are offered again with the ones that are staged anew
+            # those that wait are committed later, with those that are staged again
             with self._changed:
                 for name, publication in (published.waiting or {}).items():
                     self._seats[name].publication = publication
@@ -360,11 +361,11 @@ class Rounds:
         self._is_broken = True
 
     def _put_off(self, offered: Mapping[str, Publication]) -> None:
-        """Have models stage their batches again in the round that follows."""
+        """Tell models to stage their batches again in a later round."""
         for publication in offered.values():
             try:
                 self._discard(publication)
-            # the files of a batch that nobody sees go with the orphans
+            # files that are left are removed as orphans
             except Exception as error:
                 _log.warning("What was staged is left: %s", error)
         with self._changed:
@@ -373,7 +374,7 @@ class Rounds:
             self._changed.notify_all()
 
     def _fail(self, error: Exception) -> None:
-        """Let all models that wait for a round have the error of planning it."""
+        """Raise an error of planning in all models that wait for a round."""
         with self._changed:
             self._failure = error
             self._changed.notify_all()
@@ -391,4 +392,4 @@ class Rounds:
 
 
 TELLS_AFTER_S = 30.0
-"""How long a round waits for a model before it is said which one."""
+"""How long a round waits for models before it reports which ones."""

@@ -1,4 +1,4 @@
-"""The place of one model in the rounds of its group: where its batches end, and how
+"""How one model takes part in the rounds of its group: where its batches end, and how
 they are committed."""
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from lakesql.source.stream_state import Position
 
 
 class Seat(TopicBatches):
-    """The batches of one model, which end and are committed with those of the others.
+    """The batches of one model that end and are committed together with those of the
+    others.
 
-    `latest` says where topics ended when they were looked at last.
+    `latest` returns where topics ended when last asked.
     """
 
     def __init__(
@@ -38,12 +39,13 @@ class Seat(TopicBatches):
         rounds.join(model)
 
     def find_last(self, position: Position) -> Position:
-        """The rounds know it."""
+        """The position itself: the rounds plan where batches end."""
         return position or {}
 
     def find_end(self, position: Position, until: Position) -> Position:
-        """Where the model's batch ends in the next round that it has one in. A stream
-        that begins elsewhere than with the first record there is notes first where."""
+        """Where the model's batch ends in the next round that has one for it; None if
+        there are no more. A stream that does not begin with the first record of its
+        topics first records where it begins."""
         if self._notes_start(position):
             return self._places.find_start()
         end = self._rounds.find_end(self._model, Standing(position))
@@ -52,27 +54,28 @@ class Seat(TopicBatches):
         return end
 
     def takes_again(self, position: Position, end: Position) -> bool:
-        """Wait for the round that the batch is of."""
+        """Wait for the round of a batch that was planned before. Returns whether it may
+        be written."""
         return (
             self._notes_start(position)
             or self._rounds.find_end(self._model, Standing(position, end)) is not None
         )
 
     def read(self, start: Position, end: Position, held: ExitStack) -> DataFrame | None:
-        """The records between two places. As many models read and stage at a time as
-        there are slots."""
+        """The records between two positions. At most as many models as there are slots
+        read and stage at the same time."""
         slot = self._rounds.slot()
         slot.acquire()
         held.callback(slot.release)
         return super().read(start, end, held)
 
     def publish(self, publication: Publication) -> Snapshot:
-        """Have a staged batch committed with those of the others. Raises what
+        """Have a staged batch committed together with those of the others. Raises what
         `Rounds.publish` raises."""
         return self._rounds.publish(self._model, publication)
 
     def finish(self) -> None:
-        """The batch is written."""
+        """Record that the batch is done."""
         self._rounds.finish(self._model)
 
     def is_idle(self) -> bool:
@@ -80,11 +83,11 @@ class Seat(TopicBatches):
         return self._rounds.waits(self._model)
 
     def interrupt(self) -> None:
-        """Wait no longer."""
+        """Stop waiting for a round."""
         self._rounds.interrupt(self._model)
 
     def report(self, position: Position) -> Mapping[str, Any]:
-        """Where it stands, and where its topics ended when they were looked at last."""
+        """Where it stands, and where its topics ended when last asked."""
         self._latest = self._look()
         return super().report(position)
 

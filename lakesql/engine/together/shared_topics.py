@@ -1,11 +1,11 @@
-"""Topics that several models of a group read: each stretch of them is read once, and
-its records told apart by table.
+"""How topics that several models of a group read are read once: each range of offsets
+is read by one of them, and its records are assigned to tables.
 
-A model has its own batches, ledger and checkpoint all the same: it takes of a stretch
-what may be of its table, and where that is nothing its batch is over without a
-statement. Which stretch is whose is never written down. A runner that continues with a
-batch that was planned before reads its records for itself, or for those that stand
-there too.
+Each model still has its own batches, ledger and checkpoint: from a range it takes the
+records that may be of its table, and if there are none, its batch ends without a
+statement. Which models share a range is never written down. A runner that continues
+with a batch that was planned earlier reads its records for itself, or for the models at
+the same position.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from lakesql.source.cluster import Offsets, lag_of, numbered, total_of
 from lakesql.source.stream_state import Position
 
 LONGEST = 1_000_000
-"""How many records a stretch has at most: those that are kept stand in the memory of
+"""How many records a shared range has at most: they are kept in the memory of
 executors, or on their disks."""
 
 MOST_KEPT = 8
-"""How many stretches are kept for models that have not taken theirs. What is behind
-them these read for themselves."""
+"""How many ranges are kept for models that have not read them yet. Models that are
+further behind read the records themselves."""
 
 
 @dataclass(slots=True)
 class _SharedRead:
-    """The records between two places, of which `rows` have `_lakesql_table`, once they
-    are read. `present` are the tables that they are of, None among them where some may
-    be of any, and `tables` those that were looked for. `waiting` are the models that
-    have not taken theirs, and `readers` is how many batches read them just now. Once it
-    `is_over`, no other does."""
+    """The records of a range of offsets; once they are read, `rows` has them with the
+    column `_lakesql_table`. `present` are the tables of the records, with None among
+    them if some may be of any table, and `tables` those that were looked for. `waiting`
+    are the models that have not taken their records, and `readers` is how many batches
+    read them now. Once it `is_over`, no other batch begins to read it."""
 
     end: Position
     waiting: set[str]
@@ -61,11 +61,9 @@ class _SharedRead:
 
 
 class SharedTopics:
-    """The stretches of the topics of models that stand in one run, and that go through
-    them side by side.
+    """The ranges of the topics that models of one run read in parallel.
 
-    `find_tables` says which models these are now, each with the table whose records it
-    takes.
+    `find_tables` returns these models, each with the table whose records it reads.
     """
 
     def __init__(self, find_tables: Callable[[], Mapping[str, str]]) -> None:
@@ -74,26 +72,26 @@ class SharedTopics:
         self._stretches: dict[str, _SharedRead] = {}
 
     def are_several(self) -> bool:
-        """Whether there is a second model, with which anything could be shared."""
+        """Whether there is more than one model, so that anything can be shared."""
         return len(self._find_tables()) > 1
 
     def clear(self) -> None:
-        """Keep nothing: a model begins anew, whose topics may have been made again
-        since."""
+        """Keep no range: a model starts again, and its topics may have been created
+        again since."""
         with self._lock:
             for key in [*self._stretches]:
                 self._end(key)
 
     def find_end(self, position: Position) -> Position:
-        """Where the stretch ends that begins at a position; None where none does."""
+        """Where the range ends that begins at a position; None if there is none."""
         with self._lock:
             found = self._stretches.get(_key(position))
             return None if found is None else found.end
 
     def meet(self, position: Position, ends: Offsets) -> Offsets:
-        """Where a model that stands where no stretch begins is to read to at most: to
-        where the last one ends, so that it goes on with the others, or to `ends` where
-        it does not stand behind that."""
+        """Where a model reads to at most if no range begins at its position: the end of
+        the last range, so that it continues with the others, or `ends` if it is not
+        behind that."""
         with self._lock:
             last = next(reversed(self._stretches.values()), None)
         if last is None or position is None:
@@ -109,8 +107,8 @@ class SharedTopics:
         return there if is_behind and begins != there else ends
 
     def plan(self, position: Position, end: Position) -> Position:
-        """Where the stretch ends that begins there: as another model has said
-        meanwhile, or at `end`."""
+        """Where the range ends that begins at `position`: as another model has planned
+        meanwhile, otherwise at `end`."""
         with self._lock:
             found = self._stretches.setdefault(
                 _key(position), _SharedRead(end, {*self._find_tables()})
@@ -127,10 +125,10 @@ class SharedTopics:
         held: ExitStack,
         read: Callable[[], DataFrame],
     ) -> DataFrame | None:
-        """The records between two places that may be of a model's table, for as long as
-        `held` is open; None where there are none.
+        """The records between two positions that may be of a model's table, while
+        `held` is open; None if there are none.
 
-        They are all of `read` where the stretch is not shared.
+        If the range is not shared, all records, as `read` returns them.
         """
         table, stretch = self._find_tables().get(share.model), self._begin(start, end)
         if stretch is None:
@@ -158,8 +156,9 @@ class SharedTopics:
         start: Position,
         read: Callable[[], DataFrame],
     ) -> None:
-        """Read a stretch. Of one that does not begin with the first records that are
-        there it is known how many it has at most, and few are held by the driver."""
+        """Read a range, and find which tables its records are of. Its maximum number of
+        records is known unless it begins at the start of the topic; few records are
+        held by the driver."""
         size = total_of(lag_of(numbered(start), numbered(stretch.end)))
         tables = frozenset(self._find_tables().values())
         rows = with_tables(read(), share.binding, sorted(tables))
@@ -173,7 +172,7 @@ class SharedTopics:
         stretch.tables, stretch.rows = tables, rows
 
     def _begin(self, start: Position, end: Position) -> _SharedRead | None:
-        """The stretch between two places, with one reader more; None where there is
+        """The range between two positions, with one more reader; None if there is
         none."""
         with self._lock:
             stretch = self._stretches.get(_key(start))
@@ -183,20 +182,21 @@ class SharedTopics:
             return stretch
 
     def _take(self, model: str, start: Position, stretch: _SharedRead) -> None:
-        """The model has its part: once all have theirs, nobody keeps the stretch."""
+        """Record that the model has its records: once all models have theirs, the range
+        is no longer kept."""
         with self._lock:
             stretch.waiting.discard(model)
             if not stretch.waiting and self._stretches.get(_key(start)) is stretch:
                 self._end(_key(start))
 
     def _leave(self, stretch: _SharedRead) -> None:
-        """A batch has read what it had of a stretch."""
+        """Record that a batch has finished reading a range."""
         with self._lock:
             stretch.readers -= 1
             _let_go(stretch)
 
     def _end(self, key: str) -> None:
-        """No batch begins to read this stretch any more."""
+        """Stop keeping a range: no further batch reads it."""
         stretch = self._stretches.pop(key)
         stretch.is_over = True
         _let_go(stretch)
@@ -204,7 +204,7 @@ class SharedTopics:
 
 @dataclass(frozen=True, slots=True)
 class TopicShare:
-    """One model's part in what is read of topics for several. `session` is the model's
+    """What one model needs to share the reading of topics. `session` is the model's
     own."""
 
     topics: SharedTopics
@@ -214,8 +214,8 @@ class TopicShare:
 
 
 def _keep(rows: DataFrame) -> list[Row]:
-    """Read rows and keep them: the tables that they are of. None are kept where reading
-    fails."""
+    """Read and cache rows; returns the distinct tables of the rows. Nothing stays
+    cached if reading fails."""
     rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         return rows.select(TABLE).distinct().collect()
@@ -225,7 +225,7 @@ def _keep(rows: DataFrame) -> list[Row]:
 
 
 def _let_go(stretch: _SharedRead) -> None:
-    """Free what nobody reads any more."""
+    """Free the rows of a range that nobody reads any more."""
     if stretch.is_over and not stretch.readers and stretch.rows is not None:
         stretch.rows.unpersist()
 

@@ -1,9 +1,9 @@
-"""The batches of a model over Kafka's topics, planned without a streaming query of
+"""How the batches of a model over Kafka topics are planned without a streaming query of
 Spark's.
 
-A streaming query is made, analysed and closed for each start, which costs more than a
-batch of a few records does. A model of a group starts whenever its topic has grown:
-what it was prepared with is kept, and a batch is planned by where the topic ends.
+Creating, analysing and closing a streaming query at each start costs more than a batch
+of a few records. A model of a group starts whenever its topic has grown, so what was
+prepared for it is kept, and batches are planned by the topic's end offsets.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ from lakesql.source.stream_state import Position, position_of
 class TopicBatches(PlannedBatches):
     """The batches of one model, each of at most `limit` records.
 
-    `look` says where the topics end now. A stream that begins elsewhere than with the
-    first record there is notes first where, in a batch of no records. `share` is the
-    model's part in what is read for several; None where it reads alone.
+    `look` returns the current end offsets of the topics. A stream that does not begin
+    with the first record of its topics first records where it begins, in a batch
+    without records. `share` is for reading topics together with other models; None if
+    the model reads alone.
     """
 
     def __init__(
@@ -46,12 +47,12 @@ class TopicBatches(PlannedBatches):
         self._latest: Offsets = {}
 
     def find_last(self, position: Position) -> Position:
-        """Where the topics end now. The batches up to there are of one size. Raises
-        `TransientError` (`topic-recreated`) where one ends before the place up to which
-        it was read."""
+        """The current end of the topics, up to which batches of equal size are planned.
+        Raises `TransientError` (`topic-recreated`) if a topic ends before the position
+        up to which it was read."""
         begins = numbered(position)
         self._latest = self._look()
-        # what was looked at before this model read up to there
+        # the ends may have been read before this model reached its position
         if _behind(begins, self._latest) is not None:
             self._latest = self._places.find_ends()
         _check_behind(begins, self._latest)
@@ -68,7 +69,7 @@ class TopicBatches(PlannedBatches):
         return position_of(self._latest)
 
     def find_end(self, position: Position, until: Position) -> Position:
-        """Where the next batch ends; None where the topics have nothing more."""
+        """Where the next batch ends; None if the topics have no more records."""
         if self._notes_start(position):
             return self._places.find_start()
         shared = self._shared
@@ -93,8 +94,8 @@ class TopicBatches(PlannedBatches):
         return end if shared is None else self._plan(shared, position, end)
 
     def read(self, start: Position, end: Position, held: ExitStack) -> DataFrame | None:
-        """The records between two places; none for who only notes where a stream
-        begins."""
+        """The records between two positions; none for a batch that only records where a
+        stream begins."""
         read = partial(self._places.read, start, end)
         if self._share is None or self._notes_start(start):
             return read()
@@ -105,8 +106,8 @@ class TopicBatches(PlannedBatches):
         return publish(publication)
 
     def report(self, position: Position) -> Mapping[str, Any]:
-        """Where the model stands, and where its topics ended when they were looked at
-        last."""
+        """Where the model stands, and where its topics ended when last asked; empty
+        without a position."""
         if not position:
             return {}
         latest = position_of(self._latest)
@@ -117,7 +118,7 @@ class TopicBatches(PlannedBatches):
 
     @property
     def _shared(self) -> SharedTopics | None:
-        """What is read for several models, if there is another one now."""
+        """The ranges shared with other models; None if there is no other model now."""
         return (
             self._share.topics
             if self._share is not None and self._share.topics.are_several()
@@ -127,8 +128,8 @@ class TopicBatches(PlannedBatches):
     def _plan(
         self, shared: SharedTopics, position: Position, end: Position
     ) -> Position:
-        """Where a batch ends: with the others', if what is read is not too much to be
-        kept for them."""
+        """Where a batch ends: together with the other models, unless the range is too
+        large to be kept for them."""
         ends = numbered(end)
         size = lag_of(self._places.starts(numbered(position), ends), ends)
         return shared.plan(position, end) if total_of(size) <= LONGEST else end
@@ -138,7 +139,7 @@ class TopicBatches(PlannedBatches):
 
 
 def _check_behind(position: Offsets, ends: Offsets) -> None:
-    """Raise `TransientError` (`topic-recreated`) where a topic ends before the place up
+    """Raise `TransientError` (`topic-recreated`) if a topic ends before the position up
     to which it was read."""
     if (behind := _behind(position, ends)) is None:
         return
@@ -152,9 +153,9 @@ def _check_behind(position: Offsets, ends: Offsets) -> None:
 
 
 def _behind(position: Offsets, ends: Offsets) -> tuple[str, int, int, int] | None:
-    """The first partition that ends before the place up to which it was read: its topic
-    and number, how far it was read, and where it ends. One that is gone holds
-    nothing."""
+    """The first partition that ends before the position up to which it was read: its
+    topic and number, how far it was read, and where it ends; None if there is none. A
+    partition that is gone ends at 0."""
     for topic, partitions in position.items():
         for number, read in partitions.items():
             if (end := ends.get(topic, {}).get(number, 0)) < read:

@@ -1,9 +1,9 @@
-"""Rounds over a feed whose transactions are known: each ends where all of its
-transactions are whole.
+"""Where the rounds of a group end whose feed marks its transactions: at places where
+every transaction is complete.
 
-Where a round ends is written down before a batch of it begins. So a round that breaks
-off is made to the same places by the run that follows, whichever of its tables have
-been written.
+Where a round ends is written to the group's checkpoint before one of its batches
+begins. So a round that breaks off is continued to the same places by the next run,
+whichever of its tables have been written.
 """
 
 from __future__ import annotations
@@ -31,37 +31,38 @@ from lakesql.source.cluster import Offsets, numbered
 from lakesql.source.stream_state import Position
 
 STATE_FILE = "transactions.json"
-"""The file of a group's checkpoint that says where its last round ends."""
+"""The file of a group's checkpoint that records where its last round ends."""
 
 DONE_KEPT = 10_000
-"""So many transactions that were written are remembered: a feed that starts again sends
-some of their changes anew."""
+"""How many written transactions are remembered, the newest ones: a connector that
+restarts sends some of their changes again."""
 
 SIZES_KEPT = 100_000
-"""So many transactions that are over are remembered until their changes have come."""
+"""How many ended transactions are remembered at most until their changes have
+arrived."""
 
 SIZES_READ = 50_000
-"""So many records of a partition of the topic of transactions are read at a time."""
+"""How many records of each partition of the transaction topic are read at a time."""
 
 LOOKS_BACK = 1_000
-"""So many records before a place are looked at for transactions that are cut in two
-there."""
+"""How many records before the tables' positions are searched for transactions that
+began before these and go on after them."""
 
 PATIENCE_MS = 600_000
 """How long a round waits for the rest of a transaction before the group fails. A
-connector that was killed is back by then, and so is a broker."""
+connector or a broker that was killed has usually restarted by then."""
 
 Places = dict[str, dict[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class RoundState:
-    """Where the last round ends. `ids` are those of the topics then, and `transactions`
-    is where the topic of transactions has been read to. `sizes` are those of
-    transactions that are over and not written yet, as the feed says them, in its order;
-    `done` are those that were written last. `blocked` says since when, in milliseconds
-    since the epoch, the next round waits for transactions of which something is
-    missing."""
+    """Where the last round ends. `ids` are the topic ids at that time, and
+    `transactions` is how far the transaction topic has been read. `sizes` are the
+    numbers of changes, by table, of transactions that have ended and are not written
+    yet, as the feed names them and in its order; `done` are the transactions that were
+    written last. `blocked` has the incomplete transactions that the next round waits
+    for, each with the time since when, in milliseconds since the epoch."""
 
     ends: Offsets = field(default_factory=dict)
     ids: Mapping[str, str] = field(default_factory=dict)
@@ -73,11 +74,11 @@ class RoundState:
 
 @dataclass(frozen=True, slots=True)
 class GroupTopics:
-    """What a group reads: the topics of its models, the topic that tells of
-    transactions, and how many records of a topic a round has at most.
+    """What a group reads: the topics of its models, the transaction topic, and the most
+    records of a topic per round.
 
-    `name_of` gives what a table of the source is called here, by what the feed calls it
-    in its transactions; '' of one whose changes nobody waits for.
+    `name_of` maps the name that the feed gives a table in its transactions to lakesql's
+    name of that table; '' for a table that no model reads.
     """
 
     topics: Mapping[str, tuple[str, ...]]
@@ -87,9 +88,10 @@ class GroupTopics:
 
 
 class TransactionFeed:
-    """Plans the rounds of a group. `look` says what it reads now, `say` hears what
-    somebody should know, and `check` raises where this runner may not write any more.
-    If it `accepts_loss`, what is missing of a transaction is not waited for."""
+    """Plans the rounds of a group. `look` returns what the group reads now, `say` is
+    called with messages for people, and `check` raises if this runner may not write
+    any more. With `accepts_loss`, the missing changes of a transaction are not
+    waited for."""
 
     def __init__(
         self,
@@ -109,18 +111,21 @@ class TransactionFeed:
         self._state: RoundState | None = None
         self._until: Places = {}
         self._told_to: Mapping[int, int] | None = None
-        """Where the topic of transactions ended when it was asked last; None where
-        there was none."""
+        """Where the transaction topic ended when last asked; None if it did not
+        exist."""
         self._found_nothing: object = None
         self._told = ""
         self.latest: Places = {}
-        """Where the topics ended when they were asked last."""
+        """Where the topics ended when last asked."""
 
     def plan(self, standing: Mapping[str, Standing]) -> Mapping[str, Position]:
-        """Where the next batches end, by model. Raises what asking the broker and
-        reading raise, and `RunError`: `group-transactions` where the feed does not tell
-        of its transactions, `transaction-incomplete` where some of one has not come for
-        long."""
+        """Where the next batches end, by model; empty if there is no round yet.
+
+        Raises what asking the broker and reading raise, and `RunError`:
+        `group-transactions` if the feed has no transaction metadata,
+        `transaction-incomplete` if the rest of a transaction has not arrived for too
+        long.
+        """
         found = self._look()
         topics = {name: found.topics[name] for name in standing}
         ids = self._look_at(
@@ -153,8 +158,8 @@ class TransactionFeed:
         state: RoundState,
         limit: int | None,
     ) -> Mapping[str, Position]:
-        """The batches of models that do not stand where the round ends that was written
-        down last."""
+        """Where the batches end of those models that have not reached the end of the
+        last recorded round."""
         ends = {
             name: left_of(each, topics[name], state.ends, limit)
             for name, each in standing.items()
@@ -169,8 +174,8 @@ class TransactionFeed:
     # --- where it starts
 
     def _look_at(self, names: Collection[str], transactions: str) -> Mapping[str, str]:
-        """Ask where the topics end, and that of transactions, if there is one, and for
-        the topics' ids."""
+        """Read the end offsets of the topics, and of the transaction topic if it
+        exists; returns the ids of the topics."""
         is_told = self._log.has_topic(transactions)
         self._told_to = (
             self._log.ends([transactions])[0][transactions] if is_told else None
@@ -199,7 +204,7 @@ class TransactionFeed:
         return starts
 
     def _ends_of(self, starts: Places, limit: int | None) -> Places:
-        """Where a round ends at most that has so many records of a topic."""
+        """Where a round ends at most if it takes `limit` records of a topic."""
         last = self._until if self._is_bounded else self.latest
         ends: Places = {}
         for topic, partitions in starts.items():
@@ -215,8 +220,8 @@ class TransactionFeed:
     def _plan(
         self, found: GroupTopics, starts: Places, state: RoundState
     ) -> RoundState | None:
-        """The next round, if any transaction is whole, or there is something that
-        belongs to none."""
+        """The next round, if a transaction is complete or there are changes outside of
+        transactions; None otherwise."""
         limit = found.max_per_batch
         ends = self._ends_of(starts, limit)
         if ends == starts or self._is_known_to_wait(found, starts, state):
@@ -245,7 +250,7 @@ class TransactionFeed:
     def _find_changes(
         self, found: GroupTopics, starts: Places, ends: Places
     ) -> FoundChanges:
-        """The changes between two places. Raises what `_check_told` raises of them."""
+        """The changes between two places. Raises what `_check_told` raises."""
         changes = _of_group(
             self._log.find_changes(*_moving(starts, ends)), found.name_of
         )
@@ -255,7 +260,7 @@ class TransactionFeed:
     def _is_known_to_wait(
         self, found: GroupTopics, starts: Places, state: RoundState
     ) -> bool:
-        """Whether nothing has come since it was found that there is no round yet."""
+        """Whether nothing has arrived since the last attempt found no round."""
         return not self._find_late(state) and self._found_nothing == self._key(
             found, starts
         )
@@ -266,8 +271,9 @@ class TransactionFeed:
     def _align(
         self, found: GroupTopics, starts: Places, state: RoundState
     ) -> RoundState:
-        """A round that brings all tables to one place, when they were run apart: the
-        transactions that are cut in two where they stand are not seen as a whole."""
+        """A round that brings all tables to the same place, if they were run
+        separately: transactions that they stand in the middle of become visible in two
+        parts."""
         ends = self._ends_of(starts, found.max_per_batch)
         held = self._log.beginnings([*starts])
         back = {
@@ -294,11 +300,11 @@ class TransactionFeed:
     def _read_sizes(
         self, found: GroupTopics, state: RoundState, stretches: Iterable[Stretch]
     ) -> tuple[RoundState, bool]:
-        """The state with more transactions that are over, and whether there are still
-        more.
+        """The state with more of the ended transactions, and whether the topic has
+        still more.
 
-        Of too many the oldest are forgotten, if the feed has no change of theirs that
-        is not written.
+        If there are too many, the oldest are forgotten, unless changes of theirs are
+        waiting in the feed.
         """
         topic, ends = found.transactions, self._told_to
         if ends is None:
@@ -329,10 +335,10 @@ class TransactionFeed:
     # --- what is missing
 
     def _check_told(self, found: GroupTopics, changes: FoundChanges) -> None:
-        """Raise `RunError` (`group-transactions`) where the feed has stopped to tell of
-        transactions, or never has."""
+        """Raise `RunError` (`group-transactions`) if the feed has no transaction
+        metadata, or no longer has it."""
         ordered = sorted(changes.stretches, key=lambda it: it.first, reverse=True)
-        # of each partition the first one
+        # the first one of each partition
         places = {(it.topic, it.partition): it.first for it in ordered}
         strays = sum(changes.strays.values())
         has_stopped = any(
@@ -358,7 +364,7 @@ class TransactionFeed:
             )
 
     def _find_late(self, state: RoundState) -> set[str]:
-        """The transactions that have been waited for too long."""
+        """The transactions whose missing changes have been waited for too long."""
         return {
             name
             for name, since in state.blocked.items()
@@ -366,7 +372,8 @@ class TransactionFeed:
         }
 
     def _let_go(self, transactions: Collection[str], state: RoundState) -> RoundState:
-        """Wait no longer for what is missing of transactions."""
+        """The state in which the missing changes of these transactions are no longer
+        waited for."""
         self._say(
             f"{count(len(transactions), 'transaction')} of which something is missing are taken as they are"
         )
@@ -388,8 +395,8 @@ class TransactionFeed:
         sizes: Mapping[str, Sizes],
         state: RoundState,
     ) -> None:
-        """Say what the next round waits for. Raises `RunError`
-        (`transaction-incomplete`) once that is too long."""
+        """Record and report which transactions the next round waits for. Raises
+        `RunError` (`transaction-incomplete`) if one has been waited for too long."""
         seen = count_changes(
             (it for it in stretches if it.transaction in cut.open), ends
         )
@@ -448,7 +455,8 @@ class TransactionFeed:
 
 
 def read_state(files: CheckpointFiles) -> RoundState:
-    """Where the last round of a group ends, as its checkpoint has it."""
+    """Where the last round of a group ends, as its checkpoint records it; the empty
+    state if it records none."""
     text = files.read(STATE_FILE)
     if text is None:
         return RoundState()
@@ -466,7 +474,7 @@ def read_state(files: CheckpointFiles) -> RoundState:
 
 
 def write_state(files: CheckpointFiles, state: RoundState) -> None:
-    """Write down where a round ends, before it begins."""
+    """Write the state of a round to the group's checkpoint, before the round begins."""
     said = {
         "ends": state.ends,
         "ids": state.ids,
@@ -481,8 +489,8 @@ def write_state(files: CheckpointFiles, state: RoundState) -> None:
 def _without_replaced(
     state: RoundState, ids: Mapping[str, str], latest: Offsets
 ) -> RoundState:
-    """The state without the topics that were deleted and made again since: their places
-    mean nothing any more."""
+    """The state without the topics that were deleted and created again since: their old
+    offsets mean nothing any more."""
     gone = {
         topic
         for topic in state.ends.keys() & ids.keys()
@@ -502,7 +510,7 @@ def _without_replaced(
 
 
 def _after(state: RoundState, cut: Cut, stretches: Iterable[Stretch]) -> RoundState:
-    """The state once a round ends there."""
+    """The state once the round up to `cut` is done."""
     sizes = {name: each for name, each in state.sizes.items() if name not in cut.whole}
     done = (*state.done, *(name for name in state.sizes if name in cut.whole))[
         -DONE_KEPT:
@@ -518,11 +526,11 @@ def _after(state: RoundState, cut: Cut, stretches: Iterable[Stretch]) -> RoundSt
 def left_of(
     standing: Standing, topics: tuple[str, ...], ends: Offsets, limit: int | None
 ) -> Position:
-    """Where the batch of a model ends in the round that ends there; None where it
-    stands there, or behind it.
+    """Where the batch of a model ends in the round that ends at `ends`; None if the
+    model stands there already, or further on.
 
-    It has at most `limit` records of a topic: so a table that was rebuilt is brought to
-    the others.
+    A batch has at most `limit` records of a topic, so that a rebuilt table catches up
+    with the others in several batches.
     """
     if standing.planned is not None:
         return standing.planned
@@ -550,7 +558,7 @@ def _agree(position: Position, ends: Offsets) -> bool:
 
 
 def _moving(starts: Places, ends: Places) -> tuple[Places, Places]:
-    """The same two places of those partitions alone in which something lies between."""
+    """Both places restricted to the partitions in which they differ."""
     moving = {
         topic: [number for number, at in each.items() if ends[topic][number] > at]
         for topic, each in starts.items()
@@ -578,8 +586,8 @@ def _merged(known: Offsets, new: Offsets) -> Places:
 
 
 def _of_group(changes: FoundChanges, name_of: Callable[[str], str]) -> FoundChanges:
-    """The changes of tables that are waited for: one topic may have those of others
-    too."""
+    """The changes of those tables that a model reads: a topic may have changes of other
+    tables too."""
     named = cache(name_of)
     kept = []
     for stretch in changes.stretches:
@@ -596,8 +604,8 @@ def _named(
     stretches: Iterable[Stretch],
     name_of: Callable[[str], str],
 ) -> Mapping[str, Sizes]:
-    """The sizes of transactions of which something is there, by what their tables are
-    called here."""
+    """The numbers of changes of transactions that have changes here, by lakesql's names
+    of their tables."""
     named = cache(name_of)
     names = {stretch.transaction for stretch in stretches} & sizes.keys()
     return {name: _add_up(sizes[name], named) for name in names}
