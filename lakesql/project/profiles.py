@@ -463,10 +463,43 @@ def load_target(
         raise ProfileError(error.problems) from None
 
 
+@dataclass(frozen=True, slots=True)
+class _FixedSetting:
+    """A setting of Spark's SQL that may be given with its default `value` only, and
+    what is said of another one."""
+
+    value: str
+    what: str
+    why: str
+    fix: str
+
+
+_FIXED: Mapping[str, _FixedSetting] = {
+    "spark.sql.timestampType": _FixedSetting(
+        "TIMESTAMP_LTZ",
+        "would have `timestamp` mean `timestamp_ntz` to Spark alone.",
+        "A column of a contract that says `timestamp` is a time with a zone, in every table that has it.",
+        "Remove it, and write `timestamp_ntz` where one without a zone is meant.",
+    ),
+    "spark.sql.legacy.timeParserPolicy": _FixedSetting(
+        "CORRECTED",
+        "would have Spark read dates as versions before 3.0 did: 2026-02-30 would be March 2nd, and no dead letter.",
+        "What a record's text means must not depend on the target.",
+        "Remove it, and parse other formats in the SELECT: `to_timestamp(ts, 'dd.MM.yyyy')`.",
+    ),
+    "spark.sql.storeAssignmentPolicy": _FixedSetting(
+        "ANSI",
+        "would have Spark write values of other types than a table's column, changed or as NULL.",
+        "A value that does not fit its column ends the batch, and does not become another one.",
+        "Remove it, and write a CAST in the SELECT.",
+    ),
+}
+
+
 def _check_conf(target: Target, output: Node) -> None:
     """Raise `ProjectError` (`spark-option`) for keys of `spark.conf` that configure the
     target's own catalog (pyiceberg would not get them), that write to branches or
-    unpublished snapshots, or that change the meaning of `timestamp`."""
+    unpublished snapshots, or that change what values mean."""
     own = f"spark.sql.catalog.{target.catalog.name}"
     spark = output.get("spark")
     conf = spark.get("conf") if spark else None
@@ -486,15 +519,9 @@ def _check_conf(target: Target, output: Node) -> None:
                 "A batch is published when it is written and checked.",
                 "Remove it.",
             )
-        elif (
-            key == "spark.sql.timestampType"
-            and target.spark.conf[key].upper() != "TIMESTAMP_LTZ"
-        ):
-            what = (
-                f"'{key}' would have `timestamp` mean `timestamp_ntz` to Spark alone."
-            )
-            why = "A column of a contract that says `timestamp` is a time with a zone, in every table that has it."
-            fix = "Remove it, and write `timestamp_ntz` where one without a zone is meant."
+        elif key in _FIXED and target.spark.conf[key].upper() != _FIXED[key].value:
+            fixed = _FIXED[key]
+            what, why, fix = f"'{key}' {fixed.what}", fixed.why, fixed.fix
         else:
             continue
         problems.append(

@@ -6,14 +6,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from lakesql.events import ModelFinished
-from tests.spark.project import Fields, Project, in_bytes
+from tests.spark.project import Fields, Project, in_bytes, target_settings
 from tests.spark.test_views import Changes, add_views
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -34,8 +32,6 @@ SETTINGS = {
         "spark.sql.legacy.inlineCTEInCommands": "true",
     },
     "values": {
-        "spark.sql.legacy.timeParserPolicy": "LEGACY",
-        "spark.sql.storeAssignmentPolicy": "LEGACY",
         "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
         "spark.sql.legacy.sizeOfNull": "true",
         "spark.sql.decimalOperations.allowPrecisionLoss": "false",
@@ -251,25 +247,13 @@ def again(project: Project) -> None:
     project.record("feed", [*events()][:12])
 
 
-@contextmanager
-def set_to(session: SparkSession, settings: dict[str, str]) -> Iterator[None]:
-    former = {name: session.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        session.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, value in former.items():
-            session.conf.unset(name) if value is None else session.conf.set(name, value)
-
-
 Made = dict[str, list[str]]
 
 
 def made_with(project: Project, settings: dict[str, str]) -> Made:
     """All tables that two runs make, as pyiceberg reads them, and how the models have
     ended."""
-    with set_to(project.lake.session, settings):
+    with target_settings(project.lake.session, settings):
         build(project)
         first = project.run()
         again(project)

@@ -394,6 +394,16 @@ def test_a_missing_or_malformed_profile_is_refused(
         ("spark: {conf: {spark.wap.branch: audit}}", "spark-option", 22),
         ("spark: {conf: {spark.sql.timestampType: TIMESTAMP_NTZ}}", "spark-option", 22),
         (
+            "spark: {conf: {spark.sql.legacy.timeParserPolicy: LEGACY}}",
+            "spark-option",
+            22,
+        ),
+        (
+            "spark: {conf: {spark.sql.storeAssignmentPolicy: legacy}}",
+            "spark-option",
+            22,
+        ),
+        (
             "{catalog: {name: own}, spark: {conf: {spark.sql.catalog.own.warehouse: x}}}",
             "spark-option",
             45,
