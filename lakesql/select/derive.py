@@ -8,7 +8,7 @@ the field and not its type.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import lru_cache
 from typing import TypeAlias
 
 from sqlglot import exp
@@ -201,14 +201,22 @@ def _nested_type(
 
 def _type_text(kind: exp.DataType) -> str:
     """A type in Spark's words."""
-    is_plain = not any(value for key, value in kind.args.items() if key != "this")
-    return _plain_type_text(kind.this) if is_plain else kind.sql("spark")
+    numbers = tuple(
+        each.this.name
+        for each in kind.expressions
+        if isinstance(each, exp.DataTypeParam) and each.this.is_int
+    )
+    others = kind.args.keys() - {"this", "expressions"}
+    if len(numbers) < len(kind.expressions) or any(map(kind.args.get, others)):
+        return kind.sql("spark")
+    return _plain_type_text(kind.this, numbers)
 
 
-@cache
-def _plain_type_text(word: exp.DType) -> str:
-    """A type of one word: to write it takes as long as to read a short SELECT."""
-    return exp.DataType(this=word).sql("spark")
+@lru_cache(maxsize=1024)
+def _plain_type_text(word: exp.DType, numbers: tuple[str, ...]) -> str:
+    """A type of one word and its numbers: to write it, sqlglot parses it."""
+    parameters = [exp.DataTypeParam(this=exp.Literal.number(it)) for it in numbers]
+    return exp.DataType(this=word, expressions=parameters).sql("spark")
 
 
 def _function_type(
