@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_GARBAGE = 1_000
-"""After so many models the garbage is collected that was made since: 20 KB a model, and
-to look for it is a thirtieth of what compiling takes."""
+_GARBAGE = 50
+"""After so many models, the garbage that their compilation has left is collected."""
 
 WORTH_TWO = 100
 """From so many models on, forking a second process to compile half of them is
@@ -170,8 +169,8 @@ class CompiledFiles:
         # all of them again and again
         gc.disable()
         try:
-            for number, name in enumerate(names):
-                if number and number % _GARBAGE == 0:
+            for number, name in enumerate(names, 1):
+                if number % _GARBAGE == 0:
                     gc.collect()  # the trees of SELECTs, whose nodes know each other
                     gc.freeze()
                 try:
