@@ -1,5 +1,6 @@
 """A target's settings of Spark's SQL: tables, and what becomes of bad records, are what
-they are without them."""
+they are without them. The time zone of a session is that of texts without a zone, and
+changes these."""
 
 from __future__ import annotations
 
@@ -23,7 +24,6 @@ SETTINGS = {
         "spark.sql.ansi.doubleQuotedIdentifiers": "true",
         "spark.sql.ansi.enforceReservedKeywords": "true",
         "spark.sql.parser.escapedStringLiterals": "true",
-        "spark.sql.session.timeZone": "America/New_York",
         "spark.sql.orderByOrdinal": "false",
         "spark.sql.groupByOrdinal": "false",
         "spark.sql.groupByAliases": "false",
@@ -269,8 +269,9 @@ def made_with(project: Project, settings: dict[str, str]) -> Made:
     }
 
 
-OF_THE_RUN = ("rejected_at", "_lakesql_deleted_at", "topic", "_deleted_at")
-"""Columns of what a run says of its own time, or of the folder of its project."""
+OF_THE_RUN = ("rejected_at", "_lakesql_deleted_at", "topic", "_deleted_at", "detail")
+"""Columns of what a run says of its own time, or of the folder of its project; and
+which of a dead letter's faults is named, where it has several."""
 
 
 def told(row: dict[str, Any]) -> str:
