@@ -71,21 +71,23 @@ def holds_values_of(kind: str) -> bool:
 def find_zone(name: str) -> tzinfo:
     """The time zone that Spark calls by this name: a region, or an offset such as
     `+02:00`. Raises `ProfileError` for an unknown name."""
-    if offset := _OFFSET.fullmatch(name):
-        return _fixed(offset["sign"], offset["hours"], offset["minutes"])
     try:
+        if offset := _OFFSET.fullmatch(name):
+            return _fixed(offset["sign"], offset["hours"], offset["minutes"])
         return UTC if name in ("UTC", "Z") else ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
+    except (NoValueError, ZoneInfoNotFoundError, ValueError, OSError):
         what = f"'{name}' is a time zone of spark.sql.session.timeZone in which lakesql cannot read a seed's timestamps."
         raise ProfileError.of(
             "wrong-value", what, fix="Name a region, such as Europe/Berlin, or UTC."
         ) from None
 
 
-_OFFSET = re.compile(r"(?P<sign>[+-])(?P<hours>\d{2}):(?P<minutes>\d{2})")
+_OFFSET = re.compile(r"(?P<sign>[+-])(?P<hours>[0-9]{2}):(?P<minutes>[0-9]{2})")
 
 
 def _fixed(sign: str, hours: str, minutes: str) -> tzinfo:
+    if int(minutes) > 59:
+        raise NoValueError("no offset has more than 59 minutes")
     ahead = timedelta(hours=int(hours), minutes=int(minutes))
     if ahead > timedelta(hours=18):
         raise NoValueError("no offset has more than 18 hours")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from math import isnan
 from pathlib import Path
@@ -156,8 +156,10 @@ def test_a_zone_that_nobody_knows_is_refused() -> None:
     assert find_zone("+05:30").utcoffset(None) == find_zone("Asia/Kolkata").utcoffset(
         datetime(2026, 1, 1)
     )
-    with pytest.raises(ProfileError, match="wrong-value"):
-        find_zone("Europe/Atlantis")
+    for name in ("Europe/Atlantis", "+19:00", "-18:01", "+02:60", "+02:99", "+٠٢:٠٠"):
+        with pytest.raises(ProfileError, match="wrong-value"):
+            find_zone(name)
+    assert find_zone("-18:00").utcoffset(None) == timedelta(hours=-18)
 
 
 # records
