@@ -19,6 +19,7 @@ Takes = Literal[
     "true or false",
     "a whole number",
     "a number of bytes",
+    "a number of distinct values",
     "a number of milliseconds",
     "a share, from more than 0 to less than 1",
     "a metrics mode",
@@ -136,6 +137,7 @@ KEPT = frozenset(
 _VALUES: Mapping[Takes, re.Pattern[str]] = {
     "a whole number": re.compile(r"-?[0-9]{1,18}\Z"),
     "a number of bytes": re.compile(r"0*[1-9][0-9]{0,17}\Z"),
+    "a number of distinct values": re.compile(r"0*[1-9][0-9]{0,17}\Z"),
     "a number of milliseconds": re.compile(r"[0-9]{1,18}\Z"),
     "a share, from more than 0 to less than 1": re.compile(r"0?\.[0-9]*[1-9][0-9]*\Z"),
     "a metrics mode": re.compile(
@@ -273,7 +275,7 @@ A tuple lists the possible words."""
 BY_COLUMN: Mapping[str, Takes] = {
     "write.parquet.bloom-filter-enabled.column.": "true or false",
     "write.parquet.bloom-filter-fpp.column.": "a share, from more than 0 to less than 1",
-    "write.parquet.bloom-filter-ndv.column.": "a number of bytes",
+    "write.parquet.bloom-filter-ndv.column.": "a number of distinct values",
     "write.parquet.stats-enabled.column.": "true or false",
     "write.parquet.dict-encoding-enabled.column.": "true or false",
     "write.metadata.metrics.column.": "a metrics mode",

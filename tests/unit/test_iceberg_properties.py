@@ -21,6 +21,7 @@ RIGHT: dict[object, tuple[str, ...]] = {
     "true or false": ("true", "false", "TRUE"),
     "a whole number": ("0", "7", "-1"),
     "a number of bytes": ("1", "268435456"),
+    "a number of distinct values": ("1", "1000000"),
     "a number of milliseconds": ("0", "86400000"),
     "a share, from more than 0 to less than 1": ("0.01", ".5"),
     "a metrics mode": ("none", "counts", "truncate(16)", "FULL"),
@@ -29,6 +30,7 @@ RIGHT: dict[object, tuple[str, ...]] = {
 WRONG: dict[object, tuple[str, ...]] = {
     "true or false": ("yes", "1", "ture", ""),
     "a whole number": ("many", "1.5", "1_000", "१"),
+    "a number of distinct values": ("1e6", "0", "-1", ""),
     "a number of bytes": ("256 MB", "0", "-1", "1e6", ""),
     "a number of milliseconds": ("5 days", "-1"),
     "a share, from more than 0 to less than 1": ("2", "1", "0", "1%"),
