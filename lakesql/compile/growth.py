@@ -13,6 +13,7 @@ from lakesql.model.model import Model
 from lakesql.model.writing import TASK_RECORDS
 from lakesql.project.procedures import AT_END, DAY_MS, HOUR_MS, RemoveOrphanFiles
 from lakesql.table.simulation import (
+    MERGE_SNAPSHOT_BYTES,
     Maintained,
     SimulatedTask,
     Sizes,
@@ -33,10 +34,6 @@ a data file, duration of a batch, and the interval at which a model with trigger
 
 MOST_TASKS = 8
 """The assumed maximum number of tasks that write a large batch."""
-
-MERGE_SNAPSHOT_BYTES = 2_000.0
-"""Bytes in the metadata file of a snapshot that a MERGE has committed; Spark writes a
-longer summary for it."""
 
 
 def sizes_of(model: Model) -> Sizes:
