@@ -4,7 +4,7 @@ summaries of its commits alone."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from lakesql.ledger.entry import Snapshot
@@ -61,7 +61,7 @@ def measure_uncompacted(metadata: TableMetadata) -> Uncompacted:
     return Uncompacted(
         small_files=sum(each.in_partition for each in small),
         small_bytes=sum(each.size_bytes for each in small),
-        partition_bytes=sum(each.size_bytes / each.partitions for each in small),
+        partition_bytes=sum(each.bytes_in_partition for each in small),
         most_bytes=max((each.size_bytes for each in small), default=0),
         deleted_ratio=(head.deleted_rows - fewest_deleted) / max(1, head.total),
         delete_files=head.delete_files - min(delete_files),
@@ -85,9 +85,12 @@ def count_commit(
     small = small_files_of(commit, metadata.target_bytes)
     deleted = commit.deleted_rows - head.deleted_rows
     more = commit.delete_files - head.delete_files
-    return Uncompacted(
+    return replace(
+        known,
         small_files=known.small_files + small.in_partition,
         small_bytes=known.small_bytes + small.size_bytes,
+        partition_bytes=known.partition_bytes + small.bytes_in_partition,
+        most_bytes=max(known.most_bytes, small.size_bytes),
         deleted_ratio=max(0.0, start.deleted_ratio + deleted / max(1, commit.total)),
         delete_files=max(0, start.delete_files + more),
         new_delete_files=max(0, start.new_delete_files + more),
@@ -108,6 +111,11 @@ class SmallFiles:
         """The average number of small files in each partition that the commit wrote
         to."""
         return self.files / self.partitions
+
+    @property
+    def bytes_in_partition(self) -> float:
+        """The average bytes of its small files in each of these partitions."""
+        return self.size_bytes / self.partitions
 
 
 def small_files_of(commit: Snapshot, target_bytes: int) -> SmallFiles:

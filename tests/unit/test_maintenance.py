@@ -60,7 +60,7 @@ from lakesql.table.maintenance_record import (
 from lakesql.table.metadata import TableMetadata, parse_metadata
 from lakesql.table.rewrite_bounds import record_rewrite
 from lakesql.table.simulation import SimulatedTask
-from lakesql.table.uncompacted import measure_uncompacted
+from lakesql.table.uncompacted import count_commit, measure_uncompacted
 from tests.cases import each_of
 
 MB = 1024**2
@@ -229,6 +229,30 @@ def test_deletes_that_a_rewrite_has_left_hide_no_new_ones_once_they_are_removed(
     assert measure_uncompacted(
         facts(head(900, 50), left, head(950, 51))
     ).has_left_deletes
+
+
+def test_one_more_commit_is_counted_as_the_metadata_count_it() -> None:
+    left = {
+        **REWRITE,
+        "total-records": 1000,
+        "total-position-deletes": 900,
+        "total-delete-files": 50,
+    }
+    before = [
+        commit(records=1000, position_deletes=900, delete_files=50),
+        left,
+        commit(4, 4 * MB, 2, records=1000, position_deletes=950, delete_files=51),
+    ]
+    for more in (
+        commit(6, 3 * MB, 3, records=1000, position_deletes=990, delete_files=53),
+        commit(2, 9 * MB, 1, records=1000, position_deletes=950, delete_files=51),
+    ):
+        metadata = facts(*before)
+        known = measure_uncompacted(metadata)
+        summary = {name: str(value) for name, value in more.items()}
+        counted = count_commit(known, known, metadata, summary)
+        assert counted == measure_uncompacted(facts(*before, more))
+        assert counted.has_left_deletes and counted.partition_bytes > MB
 
 
 def test_delete_files_that_their_rewrite_has_left_make_it_not_due_again() -> None:
