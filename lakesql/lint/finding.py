@@ -93,5 +93,5 @@ def _word_length(written: str) -> int:
             for at, character in enumerate(written)
             if not (character.isalnum() or character == "_")
         ),
-        1,
+        len(written),
     )
