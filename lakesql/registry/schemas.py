@@ -103,21 +103,18 @@ class StreamSchemas:
 
     def with_kept(self, text: str | None) -> StreamSchemas:
         """The same with the schemas in `text`, which `StreamSchemas.text` has returned
-        before; with none if `text` is None. A text that is no JSON changes nothing."""
+        before; with none if `text` is None or damaged, so that the registry is asked
+        for them again."""
         try:
             said = json.loads(text or "{}")
-        except ValueError:
-            return self
-        known = tuple(
-            map(
-                _read_registered,
-                said.get("schemas", ()) if isinstance(said, Mapping) else (),
-            )
-        )
+            known = tuple(_read_registered(each) for each in said.get("schemas", ()))
+            versions = tuple(int(id_) for id_ in said.get("versions", ()))
+            newest = said.get("newest")
+        except (ValueError, LookupError, TypeError, AttributeError):
+            known = ()
         if not known:
-            return replace(self, known=(), newest=None)
-        versions = tuple(int(id_) for id_ in said.get("versions", ()))
-        return replace(self, known=known, newest=said.get("newest"), versions=versions)
+            return replace(self, known=(), newest=None, versions=())
+        return replace(self, known=known, newest=newest, versions=versions)
 
 
 def _read_registered(entry: Mapping[str, Any]) -> Registered:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import fastavro
@@ -16,6 +17,7 @@ from lakesql.registry.avro import parse_avro
 from lakesql.registry.registered import Registered
 from lakesql.registry.schema_error import NoColumnError, SchemaError
 from lakesql.registry.schemas import StreamSchemas
+from tests.cases import each_of
 
 LONG, TEXT = T.LongType(), T.StringType()
 
@@ -193,5 +195,25 @@ def test_references_are_put_in_where_they_first_stand() -> None:
 def test_what_is_kept_is_read_again() -> None:
     schemas = known(record(field("id", "int")), newest=1)
     assert StreamSchemas("confluent").with_kept(schemas.text()) == schemas
-    assert StreamSchemas("confluent").with_kept(None) == StreamSchemas("confluent")
-    assert StreamSchemas("confluent").with_kept("cut sh") == StreamSchemas("confluent")
+
+
+@each_of(
+    "text",
+    [
+        None,
+        "",
+        "cut sh",
+        "[]",
+        "3",
+        '{"schemas": 3}',
+        '{"schemas": [3]}',
+        '{"schemas": [{"id": 1}]}',
+        '{"schemas": [{"id": "x", "kind": "AVRO", "text": "{}"}]}',
+        '{"schemas": [{"id": 1, "kind": "AVRO", "text": "{}"}], "versions": 3}',
+    ],
+)
+def test_what_is_kept_and_cannot_be_read_is_as_if_nothing_were_kept(
+    text: str | None,
+) -> None:
+    schemas = replace(known(record(field("id", "int")), newest=1), versions=(1,))
+    assert schemas.with_kept(text) == StreamSchemas("confluent")
