@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from lakesql.select.ordinals import has_ordinals
 from lakesql.select.relation import (
     Sources,
     columns_of_one,
@@ -57,43 +58,6 @@ def is_moved(before: Sequence[str], after: Sequence[str]) -> bool:
     return any(
         places.get(name.lower(), place) != place for place, name in enumerate(after)
     )
-
-
-def has_ordinals(query: exp.Expr) -> bool:
-    """Whether GROUP BY, ORDER BY or SORT BY name columns by numbers, or ORDER BY ALL by
-    their order."""
-    clauses = (query.args.get(key) for key in ("group", "order", "sort"))
-    return any(
-        _is_ordinal(node)
-        for clause in clauses
-        if clause is not None
-        for node in _terms(clause)
-    )
-
-
-_LISTS = (
-    exp.Group,
-    exp.Order,
-    exp.Sort,
-    exp.Ordered,
-    exp.Rollup,
-    exp.Cube,
-    exp.GroupingSets,
-    exp.Tuple,
-    exp.Paren,
-)
-"""Nodes that group the terms of GROUP BY and ORDER BY. A number inside any other node
-is a plain number."""
-
-
-def _terms(clause: exp.Expr) -> Iterator[exp.Expr]:
-    for node in clause.walk(prune=lambda each: not isinstance(each, _LISTS)):
-        if not isinstance(node, _LISTS):
-            yield node
-
-
-def _is_ordinal(term: exp.Expr) -> bool:
-    return term.is_number or (isinstance(term, exp.Var) and term.name.upper() == "ALL")
 
 
 def _stars(select: SelectRead, read: SelectsRead) -> Iterator[OrderedColumns]:

@@ -12,8 +12,9 @@ from typing import Literal
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from lakesql.select.column_order import has_ordinals, is_moved
+from lakesql.select.column_order import is_moved
 from lakesql.select.ctes import cte_tokens
+from lakesql.select.ordinals import has_ordinals
 from lakesql.select.query import parse_query
 from lakesql.select.relation import mark_of
 from lakesql.select.spelling import read_words

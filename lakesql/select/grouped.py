@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from lakesql.select.groups import ordinal
+from lakesql.select.groups import keys_in, ordinal
 from lakesql.select.relation import Sources, Walk, offset_of
 
 
@@ -65,7 +65,7 @@ def _names_in_keys(
     """The names in the keys of GROUP BY, and in the columns of the SELECT that a key
     names by number or alias."""
     keys = [group]
-    for key in group.expressions:
+    for key in keys_in(group):
         keys += select.expressions[ordinal(key)]
     named = {
         name

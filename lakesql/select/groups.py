@@ -70,7 +70,7 @@ def groups_of(
         if not any(first <= at < last for at in aggregates)
     }
     keys: list[tuple[str, exp.Expr]] = []
-    for key in _keys_of(group):
+    for key in keys_in(group):
         if isinstance(key, exp.Literal):
             keys += [
                 (name, expression)
@@ -126,7 +126,7 @@ def _outputs(
     return outputs
 
 
-def _keys_of(group: exp.Expr) -> Iterator[exp.Expr]:
+def keys_in(group: exp.Expr) -> Iterator[exp.Expr]:
     """The keys of a GROUP BY, including those in its ROLLUP, CUBE and GROUPING SETS."""
     left = [*group.expressions]
     for sets in _SETS:

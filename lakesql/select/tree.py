@@ -29,6 +29,7 @@ from lakesql.select.joins import (
     refuse_nested,
     refuse_windows,
 )
+from lakesql.select.ordinals import check_ordinals
 from lakesql.select.pivot import check_pivot, pivoted
 from lakesql.select.refusals import (
     refuse_above_aggregate,
@@ -103,6 +104,7 @@ def _query(query: exp.Expr, names: Names, walk: Walk) -> Relation:
             return _other_set_operation(query, names, walk)
         case exp.Subquery():
             inner = _query(query.this, names, walk)
+            check_ordinals(query, inner.columns, walk)
             if inner.streams:
                 refuse_order(query, query, walk)
             return inner
@@ -160,8 +162,9 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
         ]
         offered = read_columns(select, mark, known, walk)
     given = offered if columns is None else columns
+    are_numbers_right = check_ordinals(select, columns, walk)
     _read_subqueries(select, sources, given, names, walk)
-    if check_names(select, sources, given, walk):
+    if check_names(select, sources, given, walk) and are_numbers_right:
         check_grouped(select, mark, sources, walk)
     flowing = [source for _, source in sources if source.streams]
     if not flowing:
@@ -681,8 +684,9 @@ def _union(union: exp.Union, names: Names, walk: Walk) -> Relation:
 
 
 def _check_order(operation: exp.SetOperation, relation: Relation, walk: Walk) -> None:
-    """Adds a finding for each name in the ORDER BY of a set operation that is none of
-    its columns."""
+    """Adds a finding for each name and each number in the ORDER BY of a set operation
+    that is none of its columns."""
+    check_ordinals(operation, relation.columns, walk)
     found = [
         operation.args[key]
         for key in ("order", "sort", "cluster", "distribute")

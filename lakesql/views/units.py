@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
+from lakesql.select.groups import ordinal
 from lakesql.views.output_columns import find_expression, spelled_expression
 from lakesql.views.view_tree import (
     CannotKeepError,
@@ -293,9 +294,12 @@ def _columns_of_sets(sets: exp.Expr) -> list[exp.Expr]:
 
 def _named_output(one: exp.Expr, query: ViewBlock) -> exp.Expr:
     """The expression that a term of GROUP BY means: that of the output that it names by
-    its number or its alias, unless a column has that name."""
-    if isinstance(one, exp.Literal) and one.is_int and not query.outputs.is_open:
-        return query.outputs.columns[int(one.name) - 1].expression
+    its number or its alias, unless a column has that name. A number that names no known
+    output stays one."""
+    if isinstance(one, exp.Literal):
+        columns = () if query.outputs.is_open else query.outputs.columns
+        named = columns[ordinal(one)]
+        return named[0].expression if named else one
     if not isinstance(one, exp.Column) or one.table:
         return one
     output = query.outputs.find(one.name)
