@@ -32,7 +32,7 @@ def state_types(walk: Walk, tree: exp.Query) -> str:
         select, sources = walk.flowing[mark]
         group = select.args.get("group")
         if group is not None or mark in walk.text.aggregates:
-            parts += [_typed([key], sources) for key in _keys(select, group)]
+            parts += [_typed([key], sources) for key in _keys(select, group, sources)]
             parts += [_buffer(call, sources) for call in _own(select, exp.AggFunc)]
         if select.args.get("distinct"):
             parts.append(_typed(select.expressions, sources))
@@ -86,7 +86,9 @@ def _starred(star: exp.Expr, sources: Sources) -> list[str] | None:
     return types
 
 
-def _keys(select: exp.Select, group: exp.Expr | None) -> Iterator[exp.Expr]:
+def _keys(
+    select: exp.Select, group: exp.Expr | None, sources: Sources
+) -> Iterator[exp.Expr]:
     """The expressions by which a SELECT groups; a number or an alias is replaced by the
     column that it names."""
     if group is None:
@@ -99,14 +101,18 @@ def _keys(select: exp.Select, group: exp.Expr | None) -> Iterator[exp.Expr]:
     for key in group.expressions:
         if key.is_int and 0 < int(key.name) <= len(select.expressions):
             yield select.expressions[int(key.name) - 1].unalias()
-        elif (
-            isinstance(key, exp.Column)
-            and not key.table
-            and key.name.lower() in aliased
-        ):
-            yield aliased[key.name.lower()]
+        elif isinstance(key, exp.Column) and not _is_read(key, sources):
+            yield aliased.get(key.name.lower(), key)
         else:
             yield key
+
+
+def _is_read(key: exp.Column, sources: Sources) -> bool:
+    """Whether a key is certainly a column of what the SELECT reads, which precedes an
+    alias of the same name."""
+    if key.table:
+        return True
+    return any(key.name.lower() in (source.index or {}) for _, source in sources)
 
 
 def _own(select: exp.Select, kind: type[exp.Expr]) -> Iterator[exp.Expr]:

@@ -52,6 +52,22 @@ def state(sql: str, changed: Mapping[str, str | None] | None = None) -> str:
             {"k": "binary"},
             True,
         ),
+        # a column comes before an alias of its name
+        (
+            "SELECT string(x) AS x, count(*) AS n FROM l GROUP BY x",
+            {"x": "bigint"},
+            False,
+        ),
+        (
+            "SELECT CAST(x AS string) AS X, count(*) AS n FROM l GROUP BY x",
+            {"x": "bigint"},
+            False,
+        ),
+        (
+            "SELECT CAST(x AS string) AS y, count(*) AS n FROM l GROUP BY y",
+            {"x": "bigint"},
+            True,
+        ),
         ("SELECT k, count(x) AS n FROM l GROUP BY k", {"x": "bigint"}, True),
         ("SELECT k, sum(x) AS n FROM l GROUP BY k", {"x": "bigint"}, True),
         ("SELECT k, sum(x) AS n FROM l GROUP BY k", {"x": "double"}, False),
