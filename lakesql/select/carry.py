@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from lakesql.names import POSITION
-from lakesql.select.columns import excepted, starred
+from lakesql.select.columns import starred
+from lakesql.select.left_out import excepted
 from lakesql.select.relation import Carried, Relation, Sources, Walk
 
 CARRY = f" {POSITION},"
@@ -87,7 +88,7 @@ def _carried_by(
     `flowing`, behind `before` other columns; None where it is not known."""
     if before is None or over[0] is not flowing or flowing.carried is None:
         return None
-    dropped, _ = excepted(star, sources)
+    dropped = excepted(star, sources, flowing).columns
     if dropped and len(over) > 1:  # those that other relations have stand behind it
         if flowing.columns is None:
             return None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from lakesql.select.left_out import without_excepted
 from lakesql.select.ordinals import has_ordinals
 from lakesql.select.relation import (
     Sources,
@@ -71,7 +72,7 @@ def _stars(select: SelectRead, read: SelectsRead) -> Iterator[OrderedColumns]:
         if takes_all or is_placed:
             offset = read.text.tokens[select.mark].start
             yield OrderedColumns(
-                _names_of(star, node, select.sources),
+                _names_of(star, select.sources),
                 takes_all,
                 offset_of(star, offset),
             )
@@ -116,9 +117,7 @@ def _renamed(select: SelectRead, read: SelectsRead) -> Iterator[OrderedColumns]:
         )
 
 
-def _names_of(
-    star: exp.Expr, inner: exp.Expr, sources: Sources
-) -> tuple[str, ...] | None:
+def _names_of(star: exp.Expr, sources: Sources) -> tuple[str, ...] | None:
     """The names of the columns that a star stands for; None where they are not
     known."""
     known = [(name, replace(source, columns=source.named)) for name, source in sources]
@@ -130,7 +129,6 @@ def _names_of(
         columns = columns_of_one(relations, one) if one is not None else None
     if columns is None:
         return None
-    left_out = {each.name.lower() for each in inner.args.get("except_") or ()}
     return tuple(
-        column.name or "" for column in columns if column.folded not in left_out
+        column.name or "" for column, _ in without_excepted(columns, star, known)
     )

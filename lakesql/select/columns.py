@@ -14,6 +14,7 @@ from lakesql.names import CHANGE, RECORD, is_reserved
 from lakesql.select.derive import derive_shape
 from lakesql.select.generators import generated_columns, is_generator
 from lakesql.select.groups import ordinal
+from lakesql.select.left_out import excepted, without_excepted
 from lakesql.select.refusals import refuse_alias, refuse_foreign
 from lakesql.select.relation import (
     QueryColumn,
@@ -156,7 +157,6 @@ def _star(
 ) -> list[QueryColumn] | None:
     qualified = isinstance(star, exp.Column)
     over = starred(star, sources)
-    dropped, cut = excepted(star, sources)
     if not over:
         return _struct_star(star, start, sources)
     columns = (
@@ -167,11 +167,9 @@ def _star(
     if columns is None:
         return None
     return [
-        QueryColumn(column.name, start)
-        if name in cut
-        else replace(column, offset=start)
-        for column in columns
-        if (name := column.folded) not in dropped and not is_reserved(name)
+        replace(column, offset=start) if is_whole else QueryColumn(column.name, start)
+        for column, is_whole in without_excepted(columns, star, sources)
+        if not is_reserved(column.folded)
     ]
 
 
@@ -189,27 +187,6 @@ def _struct_star(
         QueryColumn(field.name, start, type=whole(field.type), shape=known(field.type))
         for field in kind.fields
     ]
-
-
-def excepted(star: exp.Expr, sources: Sources) -> tuple[frozenset[str], frozenset[str]]:
-    """The columns that `* EXCEPT (…)` leaves out, and those of which it leaves out a
-    field; both in lower case."""
-    qualifiers = {name.lower() for name, _ in sources}
-    dropped: set[str] = set()
-    cut: set[str] = set()
-    for item in (star.this if isinstance(star, exp.Column) else star).args.get(
-        "except_"
-    ) or ():
-        parts = (
-            [part.name.lower() for part in item.parts]
-            if isinstance(item, exp.Column)
-            else [item.name.lower()]
-        )
-        column, *fields = (
-            parts[1:] if len(parts) > 1 and parts[0] in qualifiers else parts
-        )
-        (cut if fields else dropped).add(column)
-    return frozenset(dropped), frozenset(cut)
 
 
 def starred(star: exp.Expr, sources: Sources) -> list[Relation]:
@@ -230,12 +207,10 @@ def added_columns(expression: exp.Expr, sources: Sources) -> frozenset[str]:
     """Which of lakesql's columns `_record` and `_change` an expression of a SELECT
     passes on under their names."""
     if isinstance(expression, exp.Star | exp.Column) and expression.is_star:
-        dropped, _ = excepted(expression, sources)
-        return (
-            frozenset(
-                name for source in starred(expression, sources) for name in source.added
-            )
-            - dropped
+        return frozenset(
+            name
+            for source in starred(expression, sources)
+            for name in source.added - excepted(expression, sources, source).columns
         )
     return (
         frozenset({expression.name.lower()} & {RECORD, CHANGE})

@@ -19,6 +19,7 @@ from lakesql.errors import Problem
 from lakesql.names import event_column, timed_view
 from lakesql.select.columns import TIME_FUNCTIONS
 from lakesql.select.groups import ordinal
+from lakesql.select.left_out import left_out_of
 from lakesql.select.relation import StreamShape, mark_of, unaliased
 from lakesql.select.sqltext import (
     Text,
@@ -159,7 +160,8 @@ class _EventTime:
     """An event time that a stream takes from a field or an expression, as tokens.
 
     `columns` are the columns that it reads, `begins` the tokens at which their names
-    begin. `is_field`: it is a field of a struct; `fields` are all fields of that
+    begin, `paths` these names with those of fields behind them, in lower case.
+    `is_field`: it is a field of a struct; `fields` are all fields of that
     struct, if it is a column with a known type. `is_whole`: it is a field, a call or a
     CASE, so an operator beside it cannot take only a part of it as its operand.
     """
@@ -167,6 +169,7 @@ class _EventTime:
     stream: str
     tokens: tuple[Token, ...]
     begins: frozenset[int]
+    paths: tuple[tuple[str, ...], ...]
     columns: frozenset[str]
     is_field: bool
     is_whole: bool
@@ -202,6 +205,7 @@ class _EventTime:
             name,
             tokens,
             frozenset(begins),
+            tuple(_path_from(tokens, index) for index in sorted(begins)),
             columns,
             is_field,
             is_field or is_call or is_case,
@@ -221,6 +225,16 @@ def _is_column(tokens: tuple[Token, ...], index: int, known: set[str]) -> bool:
     )
     is_text = tokens[index].token_type is TokenType.STRING
     return tokens[index].text.lower() in known and not is_called and not is_text
+
+
+def _path_from(tokens: tuple[Token, ...], index: int) -> tuple[str, ...]:
+    """The name of a column that begins at a token, and the names of its fields."""
+    path = [tokens[index].text.lower()]
+    for dot, name in zip(tokens[index + 1 :: 2], tokens[index + 2 :: 2], strict=False):
+        if dot.token_type is not TokenType.DOT:
+            break
+        path.append(name.text.lower())
+    return tuple(path)
 
 
 @dataclass(slots=True)
@@ -283,15 +297,11 @@ class _ReadSelect:
     def _passes(self, source: _ReadSource, column: str) -> bool:
         for expression in self.select.expressions:
             inner = expression.this if isinstance(expression, exp.Alias) else expression
-            star = inner.this if isinstance(inner, exp.Column) else inner
-            if isinstance(star, exp.Star):
-                left_out = {
-                    each.name.lower() for each in star.args.get("except_") or ()
-                }
+            if isinstance(inner, exp.Star | exp.Column) and inner.is_star:
                 is_of_it = (
                     isinstance(inner, exp.Star) or inner.table.lower() == source.name
                 )
-                if is_of_it and column not in left_out:
+                if is_of_it and self._keeps(inner, source, column):
                     return True
             elif isinstance(inner, exp.Column) and inner.name.lower() == column:
                 qualifiers = [part.name.lower() for part in inner.parts[:-1]]
@@ -301,6 +311,21 @@ class _ReadSelect:
                 ):
                     return True
         return False
+
+    def _keeps(self, star: exp.Expr, source: _ReadSource, column: str) -> bool:
+        """Whether a star passes on what the source's event time reads of a column:
+        neither the column, nor a field on the way to it, is in its EXCEPT."""
+        time = source.offers()
+        assert time is not None
+        others = [(it.name,) for it in self.sources if it.name != source.name]
+        left_out = left_out_of(star, [(source.name,)], others)
+        if column in left_out.columns:
+            return False
+        return not any(
+            path[: len(field)] == field[: len(path)]
+            for path in time.paths
+            for field in left_out.fields
+        )
 
 
 def _read(
@@ -435,11 +460,13 @@ class _Match:
 def _matches(
     scope: _ReadSelect, source: _ReadSource, time: _EventTime, text: Text
 ) -> Iterator[_Match]:
-    """The places where the SELECT uses the event time of one of its sources."""
+    """The places where the SELECT uses the event time of one of its sources. An EXCEPT
+    that leaves it out is none."""
     names = {other.name for other in scope.sources}
     is_hidden = time.is_field and time.tokens[0].text.lower() in names
+    left_out = frozenset(_left_out_tokens(text))
     for first, owner in enumerate(text.owners):
-        if owner != scope.mark:
+        if owner != scope.mark or first in left_out:
             continue
         for name in (source.name, ""):
             last = _match(first, name, time, text)
@@ -450,6 +477,27 @@ def _matches(
             ):
                 yield _Match((first, last), bool(name))
                 break
+
+
+def _left_out_tokens(text: Text) -> Iterator[int]:
+    """The tokens in the brackets of `* EXCEPT (…)`."""
+    tokens, depths = text.tokens, text.depths
+    for star, token in enumerate(tokens):
+        if token.token_type is TokenType.STAR and _opens_except(star, text):
+            at = star + 3
+            while at < len(tokens) and depths[at] > depths[star]:
+                yield at
+                at += 1
+
+
+def _opens_except(star: int, text: Text) -> bool:
+    """Whether a `*` has an EXCEPT with a list of columns behind it."""
+    following = text.tokens[star + 1 : star + 3]
+    return (
+        len(following) == 2
+        and following[0].text.lower() == "except"
+        and following[1].token_type is TokenType.L_PAREN
+    )
 
 
 def _match(first: int, name: str, time: _EventTime, text: Text) -> int | None:
@@ -631,13 +679,8 @@ def _takes_in(star: int, source: _ReadSource, text: Text) -> bool:
 
 def _excepted(star: int, columns: str, text: Text) -> Edit:
     """The edit that leaves these columns out of a `*`."""
-    following = text.tokens[star + 1 : star + 3]
-    if (
-        len(following) == 2
-        and following[0].text.lower() == "except"
-        and following[1].token_type is TokenType.L_PAREN
-    ):
-        at = following[1].end + 1
+    if _opens_except(star, text):
+        at = text.tokens[star + 2].end + 1
         return Edit(at, at, f"{columns}, ")
     at = text.tokens[star].end + 1
     return Edit(at, at, f" EXCEPT ({columns})")

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from lakesql.select.derive import derive_type
+from lakesql.select.left_out import excepted
 from lakesql.select.relation import Group, Relation, Sources, Walk
 from lakesql.select.sqltext import projections
 from lakesql.select.windows import rounded_to, window_steps
@@ -199,7 +200,10 @@ def groups_through(
     for group in flowing.groups:
         told_by = {name for name, parts in kept.items() if parts & group.told_by}
         passed = {
-            name for star in stars for name in beside.passed(star, group.told_by)
+            name
+            for star in stars
+            for name in beside.passed(star, group.told_by)
+            if name not in excepted(star, sources, flowing).columns
         } & {*map(str.lower, names)}
         found.append(Group(group.text, frozenset(told_by | passed)))
     return tuple(found)

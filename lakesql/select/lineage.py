@@ -3,7 +3,7 @@ which rows it has."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -14,6 +14,7 @@ from lakesql.select.functions import AGGREGATES
 from lakesql.select.generators import is_generator
 from lakesql.select.groups import ordinal
 from lakesql.select.kept_tree import take_tree
+from lakesql.select.left_out import left_out_of, qualifiers_of
 from lakesql.select.lineage_edges import (
     NOTHING,
     ColumnOf,
@@ -418,26 +419,35 @@ def _star(
         over = tuple(frame for frame in frames if frame.is_called(parts))[:1]
         if not over:
             return None
-    found = of_frames(over, frames)
-    inner = star.this if isinstance(star, exp.Column) else star
-    dropped = {
-        it.parts[-1].name.lower() if isinstance(it, exp.Column) else it.name.lower()
-        for it in _excepted(inner)
-    }
+    kept = tuple(_without_excepted(frame, star, frames) for frame in over)
+    found = of_frames(kept, frames)
     columns = tuple(
-        (name, made)
-        for name, made in found.columns
-        if name not in dropped and not is_reserved(name)
+        (name, made) for name, made in found.columns if not is_reserved(name)
     )
     return replace(found, columns=columns)
 
 
-def _excepted(star: exp.Expr) -> Iterator[exp.Expr]:
-    """The columns that `* EXCEPT (…)` leaves out. A column of which only a field is
-    named stays."""
-    for item in star.args.get("except_") or ():
-        if not isinstance(item, exp.Column) or len(item.parts) == 1:
-            yield item
+def _without_excepted(
+    entry: LineageEntry, star: exp.Expr, entries: tuple[LineageEntry, ...]
+) -> LineageEntry:
+    """One of the entries of a FROM without the columns that the EXCEPT of a star leaves
+    out."""
+    left_out = left_out_of(
+        star,
+        [*qualifiers_of(entry.name, entry.path)],
+        [
+            qualifier
+            for other in entries
+            if other is not entry
+            for qualifier in qualifiers_of(other.name, other.path)
+        ],
+    )
+    columns = tuple(
+        (name, made)
+        for name, made in entry.outputs.columns
+        if name not in left_out.columns
+    )
+    return replace(entry, outputs=replace(entry.outputs, columns=columns))
 
 
 def _selected(

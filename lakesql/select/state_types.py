@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator
 
 from sqlglot import exp
 
+from lakesql.select.columns import starred
 from lakesql.select.derive import derive_type, sum_type
+from lakesql.select.left_out import excepted, is_left_out
 from lakesql.select.relation import Relation, Sources, Walk, mark_of
 from lakesql.select.same_state import UNKNOWN_TYPES
 
@@ -42,7 +44,7 @@ def state_types(walk: Walk, tree: exp.Query) -> str:
                 each.is_star for each in tree.selects
             )
             parts += [
-                _side(select, name, source, len(flowing), is_whole)
+                _side(select, name, source, sources, is_whole)
                 for name, source in flowing
             ]
     return ",".join(parts)
@@ -71,18 +73,23 @@ def _typed(expressions: Iterable[exp.Expr], sources: Sources) -> str:
 
 
 def _starred(star: exp.Expr, sources: Sources) -> list[str] | None:
-    of = star.table.lower() if isinstance(star, exp.Column) else ""
+    """The types of the columns that a star stands for, without those that its EXCEPT
+    leaves out; None where one is not known."""
+    over = starred(star, sources)
+    if not over:
+        kind = derive_type(star, sources)  # of the struct whose fields it stands for
+        return None if kind is None else [kind.text]
     types: list[str] = []
-    for name, source in sources:
-        if of and of != name.lower():
-            continue
-        if source.columns is None or any(
-            column.type is None for column in source.columns
-        ):
+    for source in over:
+        if source.columns is None:
             return None
-        types += [
-            column.type.text for column in source.columns if column.type is not None
-        ]
+        left_out = excepted(star, sources, source)
+        for column in source.columns:
+            if column.folded in left_out.columns:
+                continue
+            if column.type is None:
+                return None
+            types.append(column.type.text)
     return types
 
 
@@ -145,15 +152,19 @@ def _buffer(call: exp.Expr, sources: Sources) -> str:
 
 
 def _side(
-    select: exp.Select, name: str, source: Relation, count: int, is_whole: bool
+    select: exp.Select, name: str, source: Relation, sources: Sources, is_whole: bool
 ) -> str:
     """A hash of the columns that a join of streams keeps for one side: those that the
     SELECT names, or that its star stands for."""
     if source.columns is None:
         return UNKNOWN_TYPES
-    takes_all = is_whole and any(
-        _gives(each, name) for each in select.expressions if each.is_star
-    )
+    given = {
+        column.folded
+        for star in select.expressions
+        if is_whole and star.is_star and _gives(star, name)
+        for column in source.columns
+        if column.folded not in excepted(star, sources, source).columns
+    }
     named = {
         column.name.lower()
         for column in _kept_columns(select)
@@ -163,7 +174,7 @@ def _side(
         named |= {
             identifier.name.lower() for identifier in join.args.get("using") or ()
         }
-    kept = [column for column in source.columns if takes_all or column.folded in named]
+    kept = [column for column in source.columns if column.folded in given | named]
     if any(column.type is None for column in kept):
         return UNKNOWN_TYPES
     return _hash(
@@ -185,7 +196,8 @@ def _kept_columns(select: exp.Select) -> Iterator[exp.Column]:
         if len({column.table.lower() for column in columns}) == 1 and columns[0].table:
             left_out |= {id(column) for column in columns}
     for column in _own(select, exp.Column):
-        if isinstance(column, exp.Column) and id(column) not in left_out:
+        is_kept = id(column) not in left_out and not is_left_out(column)
+        if isinstance(column, exp.Column) and is_kept:
             yield column
 
 

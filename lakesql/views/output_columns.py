@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
+from lakesql.select.left_out import LeftOut, left_out_of, qualifiers_of
 from lakesql.views.view_tree import (
     OutputColumn,
     OutputColumns,
@@ -21,50 +22,89 @@ def columns_of_select(select: exp.Select, joins: tuple[ViewJoin, ...]) -> Output
     entries of FROM are known."""
     columns: list[OutputColumn] = []
     is_open = False
+    open_stars: list[frozenset[str]] = []
     for expression in select.expressions:
-        if isinstance(expression, exp.Star) or (
-            isinstance(expression, exp.Column) and expression.is_star
-        ):
+        if isinstance(expression, exp.Star | exp.Column) and expression.is_star:
             starred = _starred(expression, joins)
             is_open = is_open or starred is None
             columns += starred or ()
+            if starred is None:
+                open_stars += _changed_by(expression, joins)
         elif isinstance(expression, exp.Aliases):
             is_open = True
         else:
             columns.append(OutputColumn(expression.alias_or_name, expression.unalias()))
-    return OutputColumns(tuple(columns), is_open)
+    return OutputColumns(tuple(columns), is_open, tuple(open_stars))
 
 
 def _starred(star: exp.Expr, joins: tuple[ViewJoin, ...]) -> list[OutputColumn] | None:
     """The columns that a star stands for; None where they are not known."""
-    options = star.this if isinstance(star, exp.Column) else star
-    if any(options.args.values()):
+    if _has_other_options(star):
         return None
-    table = star.table.lower() if isinstance(star, exp.Column) else ""
     if any(join.is_natural or join.is_by_name for join in joins):
         return None
     columns: list[OutputColumn] = []
+    shown = _shown_by(star, joins)
+    if not shown:  # the fields of a struct
+        return None
+    for item in shown:
+        left_out = _left_out(star, item, joins)
+        if item.names is None or left_out.fields:
+            return None
+        columns += [
+            OutputColumn(name, exp.column(name, table=item.alias))
+            for name in item.names
+            if name.lower() not in left_out.columns
+        ]
+    return columns
+
+
+def _changed_by(
+    star: exp.Expr, joins: tuple[ViewJoin, ...]
+) -> Iterator[frozenset[str]]:
+    """The names, in lower case, that a star over entries of FROM does not pass on
+    unchanged; nothing for the star of a struct, which passes on no column."""
+    shown = _shown_by(star, joins)
+    if shown and not _has_other_options(star):
+        left_out = [_left_out(star, item, joins) for item in shown]
+        yield frozenset[str]().union(*(it.columns | it.cut for it in left_out))
+
+
+def _left_out(star: exp.Expr, one: ViewItem, joins: tuple[ViewJoin, ...]) -> LeftOut:
+    """What the EXCEPT of a star leaves out of one entry of FROM."""
+    return left_out_of(
+        star,
+        [*qualifiers_of(one.alias, one.path)],
+        [
+            qualifier
+            for item in items_of(joins)
+            if item is not one
+            for qualifier in qualifiers_of(item.alias, item.path)
+        ],
+    )
+
+
+def _has_other_options(star: exp.Expr) -> bool:
+    """Whether a star has more than an EXCEPT, such as the REPLACE of other engines."""
+    inner = star.this if isinstance(star, exp.Column) else star
+    return any(value for key, value in inner.args.items() if key != "except_")
+
+
+def _shown_by(star: exp.Expr, joins: tuple[ViewJoin, ...]) -> list[ViewItem]:
+    """The entries of FROM whose columns a star stands for; none for the star of a
+    struct."""
+    table = star.table.lower() if isinstance(star, exp.Column) else ""
     hidden = {
         id(item)
         for join in joins
         if join.kind in ("semi", "anti")
         for item in items_of((join,))
     }
-    shown = [
+    return [
         item
         for item in items_of(joins)
         if id(item) not in hidden and table in ("", item.alias.lower())
     ]
-    if not shown:  # the fields of a struct
-        return None
-    for item in shown:
-        if item.names is None:
-            return None
-        columns += [
-            OutputColumn(name, exp.column(name, table=item.alias))
-            for name in item.names
-        ]
-    return columns
 
 
 def find_expression(
@@ -72,15 +112,26 @@ def find_expression(
 ) -> OutputColumn | None:
     """The output that is the expression `wanted` over the entries of a FROM; None if
     none is. With a star whose columns are not known over a single entry, each column
-    that is not another output's name counts as an output."""
+    that the star does not leave out and that is not another output's name counts as an
+    output."""
     text = spelled_expression(wanted, items, by_name)
     for column in outputs.columns:
         if spelled_expression(column.expression, items, by_name) == text:
             return column
-    is_plain = isinstance(wanted, exp.Column) and len(items) == 1
-    if outputs.is_open and is_plain and outputs.find(wanted.name) is None:
+    is_whole = len(items) == 1 and _is_whole_column(wanted, items[0])
+    is_passed = is_whole and outputs.passes(wanted.name)
+    if is_passed and outputs.find(wanted.name) is None:
         return OutputColumn(wanted.name, wanted)
     return None
+
+
+def _is_whole_column(node: exp.Expr, item: ViewItem) -> bool:
+    """Whether an expression names a column of the only entry of a FROM, and no field of
+    a column."""
+    if not isinstance(node, exp.Column) or node.is_star:
+        return False
+    qualifier = tuple(part.name.lower() for part in node.parts[:-1])
+    return not qualifier or qualifier in qualifiers_of(item.alias, item.path)
 
 
 def spelled_expression(node: exp.Expr, items: Sequence[ViewItem], by_name: bool) -> str:

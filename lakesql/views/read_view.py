@@ -461,6 +461,7 @@ def _named(view: ViewText, table: exp.Table, span: Span, known: _Known) -> ViewI
                 f"{'.'.join(path)} is none of the tables that it is said to read", first
             )
         item.input = number
+        item.path = path if item.adds_alias else ()
         names = view.inputs[number].columns
     item.names = item.columns or names
     view.named[first] = item

@@ -49,10 +49,17 @@ class OutputColumn:
 @dataclass(frozen=True, slots=True)
 class OutputColumns:
     """The columns of a query. `is_open`: it has others whose names are not known, by a
-    star."""
+    star. `open_stars` are those of these stars that stand for the columns of entries of
+    FROM, each as the names that it does not pass on unchanged, in lower case."""
 
     columns: tuple[OutputColumn, ...]
     is_open: bool = False
+    open_stars: tuple[frozenset[str], ...] = ()
+
+    def passes(self, name: str) -> bool:
+        """Whether a column of this name, if the FROM has one, is passed on by a star
+        whose columns are not known."""
+        return any(name.lower() not in changed for changed in self.open_stars)
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -74,15 +81,18 @@ class ViewItem:
     something that does not change, such as VALUES.
 
     `core` are the tokens that another text may replace: the name, or the brackets with
-    their contents. `renames` are the column names that WITH gives to a common table
-    expression; `columns` are those of the entry's own alias. `names` are the names of
-    its columns, None where they are not known.
+    their contents. `path` are the catalog, the namespace and the name of an input
+    without an alias, in lower case, which may qualify its columns. `renames` are the
+    column names that WITH gives to a common table expression; `columns` are those of
+    the entry's own alias. `names` are the names of its columns, None where they are not
+    known.
     """
 
     span: Span
     core: Span
     alias: str
     adds_alias: bool = False
+    path: tuple[str, ...] = ()
     input: int | None = None
     query: ViewQuery | None = None
     group: tuple[ViewJoin, ...] = ()

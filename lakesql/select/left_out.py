@@ -1,0 +1,111 @@
+"""Which columns, and which fields of columns, `* EXCEPT (…)` leaves out of a star."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from lakesql.select.relation import QueryColumn, Relation, Sources
+
+Qualifier = tuple[str, ...]
+"""The parts, in lower case, by which a column of a relation may be qualified."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What an EXCEPT leaves out of one relation, in lower case: `columns` as a whole,
+    and `fields`, by the names on the way to them, of columns that stay."""
+
+    columns: frozenset[str]
+    fields: frozenset[tuple[str, ...]]
+
+    @property
+    def cut(self) -> frozenset[str]:
+        """The columns that stay without one of their fields."""
+        return frozenset(path[0] for path in self.fields)
+
+
+def without_excepted(
+    columns: Iterable[QueryColumn], star: exp.Expr, sources: Sources
+) -> Iterator[tuple[QueryColumn, bool]]:
+    """Those of the columns of a star that its EXCEPT does not leave out, each with
+    whether all of its fields stay."""
+    dropped: set[int] = set()
+    cut: set[int] = set()
+    for _, source in sources:
+        left_out = excepted(star, sources, source)
+        for column in source.columns or ():
+            if column.folded in left_out.columns:
+                dropped.add(id(column))
+            elif column.folded in left_out.cut:
+                cut.add(id(column))
+    for column in columns:
+        if id(column) not in dropped:
+            yield column, id(column) not in cut
+
+
+def excepted(star: exp.Expr, sources: Sources, one: Relation) -> LeftOut:
+    """What the EXCEPT of a star over these sources leaves out of one of them."""
+    own: list[Qualifier] = []
+    others: list[Qualifier] = []
+    for name, source in sources:
+        found = own if source is one else others
+        found += qualifiers_of(name, source.path)
+    return left_out_of(star, own, others)
+
+
+def qualifiers_of(name: str, path: tuple[str, ...]) -> Iterator[Qualifier]:
+    """The qualifiers of the columns of a relation: its alias, or its name with
+    namespace and catalog, the `path`."""
+    if name:
+        yield (name.lower(),)
+    for start in range(len(path) - 1):
+        yield path[start:]
+
+
+def left_out_of(
+    star: exp.Expr, own: Iterable[Qualifier], others: Iterable[Qualifier] = ()
+) -> LeftOut:
+    """What the EXCEPT of a star leaves out of the relation that the qualifiers `own`
+    are of; `others` are those of the relations beside it. As in Spark, a name that may
+    begin with a qualifier does so, and one without a qualifier is of any relation."""
+    mine = frozenset(own)
+    known = mine.union(others)
+    columns: set[str] = set()
+    fields: set[tuple[str, ...]] = set()
+    for item in _items(star):
+        qualifier, path = _split(_path(item), known)
+        if qualifier and qualifier not in mine:
+            continue
+        if len(path) == 1:
+            columns.add(path[0])
+        else:
+            fields.add(path)
+    return LeftOut(frozenset(columns), frozenset(fields))
+
+
+def is_left_out(node: exp.Expr) -> bool:
+    """Whether a column stands in the EXCEPT of a star, so that it is not read there."""
+    return isinstance(node.find_ancestor(exp.Star, exp.Query), exp.Star)
+
+
+def _items(star: exp.Expr) -> list[exp.Expr]:
+    inner = star.this if isinstance(star, exp.Column) else star
+    return inner.args.get("except_") or []
+
+
+def _path(item: exp.Expr) -> tuple[str, ...]:
+    parts = item.parts if isinstance(item, exp.Column | exp.Dot) else [item]
+    return tuple(part.name.lower() for part in parts)
+
+
+def _split(
+    path: tuple[str, ...], qualifiers: frozenset[Qualifier]
+) -> tuple[Qualifier, tuple[str, ...]]:
+    """The qualifier of a name, () if it has none, and the rest of it."""
+    for depth in range(1, len(path)):
+        if path[:depth] in qualifiers:
+            return path[:depth], path[depth:]
+    return (), path
