@@ -296,21 +296,21 @@ def read_added_column(node: Node) -> str:
 
 
 TOMBSTONE_RETENTION = (
-    "How long a deleted key is remembered where `sequence_by` orders its rows, so that an older one that comes late "
-    "does not bring it back."
+    "How long a deleted key is remembered if `sequence_by` is set, so that a late, older row does not bring the key "
+    "back."
 )
 
 
 MAX_DELETE_RATIO = (
-    "Share of the table's rows that a batch may delete; one that would delete more, or a truncate, stops the model "
-    "before it is written."
+    "Largest share of the table's rows that one batch may delete, from 0 to 1. The model stops before it writes a "
+    "batch that would delete more, by a truncate too."
 )
 
 
 MAINTAINED = (
-    "How the table and those beside it are maintained: options by procedure (docs/maintenance.md), `false` for a "
-    "procedure that is not run. `false`: somebody else maintains them. The target's, over which this is merged key by "
-    "key."
+    "Maintenance of the model's tables: options by procedure (docs/maintenance.md), `false` for a procedure that is "
+    "not run, or `false` as a whole if another engine maintains them. It is merged key by key over the target's "
+    "`maintenance`."
 )
 
 
@@ -319,8 +319,8 @@ class TableConfig:
     """The options of every mode that writes a table."""
 
     trigger: Trigger | None = option(
-        "How often a continuous run takes a batch ('30 seconds'); the target's `trigger` if left out. `available_now`: "
-        "it takes what is there, and ends.",
+        "How often a continuous run starts a batch of the model ('30 seconds'); the target's `trigger` if left out. "
+        "`available_now`: the model reads the available records and ends.",
         default=None,
         read=_read_trigger,
     )
@@ -331,38 +331,43 @@ class TableConfig:
         "Name of the table; the model's if left out.", default="", read=check_name
     )
     partition_by: tuple[PartitionField, ...] = option(
-        "Iceberg partition transforms.", default=(), read=_read_partitions
+        "Iceberg partition transforms, such as `days(created_at)`.",
+        default=(),
+        read=_read_partitions,
     )
     order_by: tuple[SortField, ...] = option(
-        "The table's sort order.",
+        "The table's sort order: columns, each with `desc`, `nulls first` or `nulls last` as needed.",
         default=(),
         read=lambda node: read_each(as_items(node), _read_sort),
     )
     properties: Mapping[str, str] = option(
-        "Table properties.",
+        "Iceberg table properties, by name.",
         factory=dict,
         read=lambda node: read_entries(node, _read_property),
     )
     on_schema_change: SchemaChange = option(
-        "What happens when the SELECT's columns and the table's differ.",
+        "What happens if the columns of the SELECT and of the table differ.",
         default="append_new_columns",
     )
     max_dead_letter_ratio: float = option(
-        "Share of a batch's records that may be dead letters; above it the batch fails.",
+        "Largest share of a batch's records that may be dead letters, from 0 to 1. A batch with a larger share "
+        "fails, and nothing of it is written.",
         default=1.0,
         read=read_ratio,
     )
     late: Late = option(
-        "What happens to the events that a watermark drops: they are counted, or they are dead letters too, for which "
-        "the batch's records are read once more.",
+        "What happens to events that a watermark drops: `count` counts them; `dead_letter` also makes them dead "
+        "letters, for which the records of such a batch are read a second time.",
         default="count",
     )
     maintenance: Maintenance = option(
         MAINTAINED, factory=Maintenance, read=read_maintenance
     )
-    tags: tuple[str, ...] = option("Words to select by.", default=())
+    tags: tuple[str, ...] = option(
+        "Tags by which `--select tag:…` selects the model.", default=()
+    )
     meta: Mapping[str, Any] = option(
-        "Anything, for other tools.",
+        "Metadata for other tools; `owner` names the table's owner.",
         factory=dict,
         read=lambda node: read_entries(node, lambda _, item: item.plain()),
     )
@@ -457,15 +462,17 @@ class MaintenanceConfig:
         "The model whose table is maintained.", read=read_key, is_inherited=False
     )
     trigger: Duration | None = option(
-        "How often the statements are run ('1 hour'), by time alone. If left out, they are due as the tasks that they "
-        "replace would be.",
+        "How often the statements run ('1 hour'), by time alone. If left out, the thresholds of the tasks that they "
+        "replace make them due.",
         default=None,
         read=parse_duration,
         is_inherited=False,
     )
-    tags: tuple[str, ...] = option("Words to select by.", default=())
+    tags: tuple[str, ...] = option(
+        "Tags by which `--select tag:…` selects the statements' tasks.", default=()
+    )
     meta: Mapping[str, Any] = option(
-        "Anything, for other tools.",
+        "Metadata for other tools.",
         factory=dict,
         read=lambda node: read_entries(node, lambda _, item: item.plain()),
     )

@@ -117,35 +117,40 @@ class TestOptions:
     __test__ = False
 
     severity: Literal["error", "warn"] = option(
-        "What failing rows are: an error, which ends the command with exit code 1, or a warning.",
+        "Severity of failing rows: `error` ends the command with exit code 1, `warn` is a warning.",
         default="error",
     )
     error_if: Threshold = option(
-        "From which number of failing rows on it is an error, where the severity is `error`.",
+        "Number of failing rows that is an error if `severity` is `error`, as a comparison such as `>10`; any, if "
+        "left out.",
         default=ANY,
         read=_read_threshold,
     )
     warn_if: Threshold = option(
-        "From which number of failing rows on it is a warning, where it is no error.",
+        "Number of failing rows that is a warning if it is not an error, as a comparison such as `>10`; any, if left "
+        "out.",
         default=ANY,
         read=_read_threshold,
     )
     limit: int | None = option(
-        "Count so many failing rows at most. A threshold that so many cannot reach is refused.",
+        "Maximum number of failing rows that are counted; all, if left out. A threshold that needs more of them is "
+        "refused.",
         default=None,
         read=read_positive,
     )
     store_failures: bool = option(
-        "Write the failing rows into the table `<test>__failures` in the namespace of the tested model, in the place "
-        "of those that are in it.",
+        "Whether the failing rows are written to the table `<test>__failures` in the namespace of the tested model, "
+        "in place of the rows that it has.",
         default=False,
     )
-    enabled: bool = option("Whether the test is one.", default=True)
+    enabled: bool = option(
+        "Whether the test exists; `false` leaves it out of the project.", default=True
+    )
     tags: tuple[str, ...] = option(
-        "Words that `--select tag:…` finds the test by.", default=()
+        "Tags by which `--select tag:…` selects the test.", default=()
     )
     meta: Node = option(
-        "Anything, for other tools.", default=Node({}, Place("")), read=read_mapping
+        "Metadata for other tools.", default=Node({}, Place("")), read=read_mapping
     )
 
 
@@ -154,13 +159,13 @@ class EntryOptions:
     """The further options of a data test in a properties file."""
 
     name: str = option(
-        "The test's name, where the one that it gets is not to be it.",
+        "Name of the test; made of the kind of test, the model and the column if left out.",
         default="",
         read=check_name,
     )
     description: str = option("What the test is for.", default="")
     where: Condition | None = option(
-        "A condition on the rows that are tested, such as `status <> 'draft'`. Others are not looked at.",
+        "Condition that a row must meet to be tested, such as `status <> 'draft'`; all rows are tested if left out.",
         default=None,
         read=_read_condition,
     )
@@ -200,10 +205,10 @@ class AcceptedValues:
     """Each value of the column is one of a list, or NULL."""
 
     values: tuple[Node, ...] = option(
-        "The values, as the column's type has them.", read=_read_values
+        "The accepted values, in the column's type.", read=_read_values
     )
     quote: bool = option(
-        "Of no effect: the type of the column says how a value is written.",
+        "Accepted as in dbt, without effect: the column's type decides how a value is written.",
         default=True,
     )
 
@@ -226,8 +231,8 @@ class Relationships:
     """Each value of the column exists in a column of another model's table, or is
     NULL."""
 
-    to: str = option("The other model, as `ref('customers')`.", read=_read_to)
-    field: str = option("The column of its table.")
+    to: str = option("The referenced model, as `ref('customers')`.", read=_read_to)
+    field: str = option("The referenced column of that model's table.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +240,7 @@ class Expression:
     """A condition is false for no row. As in a CHECK constraint, a row passes if it is
     NULL."""
 
-    expression: Condition = option("The condition, in SQL.", read=_read_condition)
+    expression: Condition = option("Condition on a row, in SQL.", read=_read_condition)
 
 
 def _read_count(node: Node) -> int:
@@ -251,10 +256,10 @@ class RowCount:
     """The number of the table's rows is within bounds."""
 
     min: int | None = option(
-        "The least number of rows.", default=None, read=_read_count
+        "Smallest number of rows that passes.", default=None, read=_read_count
     )
     max: int | None = option(
-        "The greatest number of rows.", default=None, read=_read_count
+        "Largest number of rows that passes.", default=None, read=_read_count
     )
 
 
@@ -263,9 +268,12 @@ class NewestWithin:
     """The newest value of a column of times is not older than allowed. Values in the
     future are ignored, and a table without other values fails."""
 
-    within: Duration = option("How old the newest value may be.", read=parse_duration)
+    within: Duration = option(
+        "Maximum age of the newest value, such as `1 hour`.", read=parse_duration
+    )
     column: str = option(
-        "The column of a time or a date; where the test is one of a column, that one.",
+        "Column of a timestamp or date. A test of a column uses that column if left out; a test of a model requires "
+        "it.",
         default="",
     )
 

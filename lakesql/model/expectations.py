@@ -24,10 +24,10 @@ class AcceptedValue:
     place: Place = field(compare=False)
 
 
-_NAME = "What it says, in a line: events and dead letters name it so."
+_NAME = "Name of the expectation in events and dead letters, in one line."
 _ON_FAIL = (
-    "What happens to a row for which it does not hold: it is written and counted (`warn`), its record becomes a dead "
-    "letter (`dead_letter`), or nothing of the batch is written and the model stops (`stop`)."
+    "What happens to a row that fails the expectation: `warn` writes and counts it, `dead_letter` makes its record a "
+    "dead letter, `stop` writes nothing of the batch and stops the model."
 )
 
 
@@ -82,7 +82,7 @@ class ExpectThat:
 
     place: Place = field(compare=False)
     that: str = option(
-        "A condition over the columns of the SELECT, in Spark's SQL.", read=_read_that
+        "Condition over the columns of the SELECT, in Spark SQL.", read=_read_that
     )
     name: str = option(
         f"{_NAME} The condition itself, if left out.", default="", read=_read_line
@@ -107,7 +107,7 @@ class ExpectAcceptedValues:
 
     place: Place = field(compare=False)
     values: tuple[AcceptedValue, ...] = option(
-        "The values, each of the column's type.", read=_read_values
+        "The accepted values, each of the column's type.", read=_read_values
     )
     name: str = option(
         f"{_NAME} `accepted_values` and the column, if left out.",

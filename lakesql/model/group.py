@@ -59,49 +59,49 @@ class Tables:
     """
 
     route: str = option(
-        "Of a topic that is no change feed: the column of the stream each of whose values makes a table, or a field of "
-        "a struct, such as `header.type`.",
+        "For a topic that is not a change feed: the column of the stream, or a field of a struct such as "
+        "`header.type`, each of whose values gets a table.",
         default="",
         read=read_filled,
     )
     include: tuple[str, ...] = option(
-        "Patterns of the tables that are mirrored, such as `public.*`; with a route, of its values.",
+        "Patterns of the source tables that get a model, such as `public.*`; with `route`, of its values.",
         default=("*",),
     )
     exclude: tuple[str, ...] = option(
-        "Patterns of tables that are not, whatever `include` says.", default=()
+        "Patterns of source tables, or with `route` of values, that get no model, even if `include` matches them.",
+        default=(),
     )
     name: str = option(
-        "What the model of a table, and its table, is called: {schema}, {table}, {database} and {topic} stand for what "
-        "the source calls it, and {value} for the value of a route. What no name may have becomes `_`. "
-        "`{schema}_{table}` if left out, or `{value}`.",
+        "Pattern for the names of the models and their tables: {schema}, {table}, {database} and {topic} are the "
+        "source's names, {value} is the value of `route`. A character that a name may not have becomes `_`. "
+        "`{schema}_{table}`, or `{value}` with `route`, if left out.",
         default="",
         read=_read_name,
     )
     rename: Mapping[str, str] = option(
-        "Other names for some tables, by the source's: {'public.Orders': 'orders_old'}.",
+        "Names of single models, by the source table, which `name` does not apply to: {'public.Orders': "
+        "'orders_old'}.",
         factory=dict,
         read=_read_renamed,
         is_hashed=False,
     )
     new_tables: NewTables = option(
-        "What becomes of a table that comes into the feed and that the project does not know: a table is made of it in "
-        "the run that finds it; the run fails, and no other table waits for that; or it is left out, and the run says "
-        "so.",
+        "What happens to a table of the feed that the project does not know: `create` makes its table in the run "
+        "that finds it; `refuse` fails the run, but no other table waits; `ignore` leaves it out, with a message.",
         default="create",
     )
     columns: tuple[ColumnRule, ...] = option(
-        "What becomes of columns, by patterns of `schema.table.column`: {'*.email': 'mask_hash'}, with a route of "
-        "`value.column`. The words are "
-        "`mask_hash` (SHA-256 of the value as a text), `mask_null`, `mask_truncate(4)`, `cast(string)` and `drop`. The "
-        "first pattern that fits counts.",
+        "Rules for columns, by patterns of `schema.table.column`, or of `value.column` with `route`: {'*.email': "
+        "'mask_hash'}. A rule is `mask_hash` (SHA-256 of the value as a text), `mask_null`, `mask_truncate(4)`, "
+        "`cast(string)` or `drop`; the first pattern that matches applies.",
         default=(),
         read=read_column_rules,
     )
 
     transactions: str = option(
-        "The topic in which the connector tells of transactions, for consistent=True. Debezium's own name for it is "
-        "`PREFIX.transaction`, where PREFIX is how the names of all its topics begin.",
+        "Topic with the connector's transaction metadata, which `consistent=True` reads. If left out, it is "
+        "Debezium's `PREFIX.transaction`, where PREFIX is the connector's prefix of all topics.",
         default="",
     )
 

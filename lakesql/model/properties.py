@@ -31,10 +31,10 @@ class ColumnProperties:
         "Tests of the column.", default=(), read=read_tests
     )
     data_tests: tuple[TestEntry, ...] = option(
-        "The same, by dbt's newer word.", default=(), read=read_tests
+        "The same as `tests`, by dbt's newer name.", default=(), read=read_tests
     )
     expect: tuple[Expectation, ...] = option(
-        "What is to hold for the column in each row of a batch ([docs/expectations.md](expectations.md)).",
+        "Expectations of the column, checked in each row of a batch ([docs/expectations.md](expectations.md)).",
         default=(),
         read=read_column_expectations,
     )
@@ -64,30 +64,31 @@ class Freshness:
     `warn_after`."""
 
     warn_after: Duration | None = option(
-        "Age from which on there is a warning: of the newest event, where the ledger knows that of the last commit, or "
-        "of the one before, whose latency is taken for the last one's; else of the last commit.",
+        "Age of the table's data above which there is a warning: the age of the newest event if the ledger has its "
+        "time for the last commit, or for the one before, whose latency is then assumed; else the age of the last "
+        "commit.",
         default=None,
         read=parse_duration,
     )
     error_after: Duration | None = option(
-        "Age from which on there is an error. It is longer than `warn_after`.",
+        "Age of the table's data above which there is an error; must be longer than `warn_after`.",
         default=None,
         read=parse_duration,
     )
     max_average_small_files: float | None = option(
-        "How many small data files a partition may have on average; a table without partitions is one. A data file is "
-        "small below 75 % of the table's `write.target-file-size-bytes`.",
+        "Maximum average number of small data files in a partition; an unpartitioned table is one partition. A data "
+        "file is small below 75 % of the table's `write.target-file-size-bytes`.",
         default=None,
         read=_read_average,
     )
     max_compaction_lag: Duration | None = option(
-        "How old the oldest data may be that no compaction has rewritten: delete files, and small data files in a "
-        "partition that has five or more. It counts however little that is.",
+        "Maximum age of the oldest data that no compaction has rewritten, however little it is: delete files, and "
+        "small data files in a partition with five or more of them.",
         default=None,
         read=parse_duration,
     )
     max_dead_letter_ratio: float | None = option(
-        "Dead letters of the last hour, as a share of them and the rows written in that hour: from 0 to 1.",
+        "Maximum share of dead letters among the dead letters and written rows of the last hour, from 0 to 1.",
         default=None,
         read=_read_ratio,
     )
@@ -131,8 +132,8 @@ def _read_number(node: Node, most: float, wanted: str) -> float:
 
 
 META = (
-    "Anything, for other tools: `{owner: the shop team}`. It is merged key by key with that of the folder, and with "
-    "that of `config(…)`, which goes first. Whose the table is stands in `owner`."
+    "Metadata for other tools, such as `{owner: the shop team}`, which names the table's owner. It is merged key by "
+    "key with `meta` of the folder and of `config(…)`; that of `config(…)` takes precedence."
 )
 
 NO_META = Node({}, Place(""))
@@ -147,10 +148,12 @@ class ModelProperties:
     name: str = option("The model's name.", read=check_model_name)
     description: str = option("What a row of the table is.", default="")
     columns: tuple[ColumnProperties, ...] = option(
-        "Docs of the columns.", default=(), read=_read_columns
+        "Descriptions, tests and expectations of the columns.",
+        default=(),
+        read=_read_columns,
     )
     freshness: Freshness = option(
-        "What `lakesql freshness` holds the table to.",
+        "Limits that `lakesql freshness` checks the table against.",
         default=NO_LIMITS,
         read=_read_freshness,
     )
@@ -158,15 +161,15 @@ class ModelProperties:
         "Tests of the table.", default=(), read=read_tests
     )
     data_tests: tuple[TestEntry, ...] = option(
-        "The same, by dbt's newer word.", default=(), read=read_tests
+        "The same as `tests`, by dbt's newer name.", default=(), read=read_tests
     )
     watermark: Watermark | None = option(
-        "How late rows may be for the models that read the table as a stream: an aggregate in mode append needs it.",
+        "How late rows may be for models that read the table as a stream; required by an aggregate in mode `append`.",
         default=None,
         read=lambda node: decode(node, Watermark, what="watermark"),
     )
     expect: tuple[Expectation, ...] = option(
-        "What is to hold for each row of a batch ([docs/expectations.md](expectations.md)).",
+        "Expectations of each row of a batch ([docs/expectations.md](expectations.md)).",
         default=(),
         read=read_model_expectations,
     )
@@ -212,7 +215,7 @@ class _PropertiesFile:
     )
     seeds: Node | None = option("Seeds.", default=None, read=lambda node: node)
     source_tables: Node | None = option(
-        "Tables behind change feeds.", default=None, read=lambda node: node
+        "Source tables of change feeds.", default=None, read=lambda node: node
     )
 
 

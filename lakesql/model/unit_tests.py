@@ -41,10 +41,12 @@ class Overrides:
     """The variables and the time that a test sets. `now` is in UTC."""
 
     vars: Node | None = option(
-        "Values of variables, over those of the project.", default=None, read=_read_vars
+        "Values of variables, which override those of the project.",
+        default=None,
+        read=_read_vars,
     )
     now: datetime | None = option(
-        "What `current_timestamp()` is; in UTC without a zone.",
+        "The time that `current_timestamp()` returns; UTC if it has no zone.",
         default=None,
         read=_read_now,
     )
@@ -56,9 +58,11 @@ class GivenTable:
 
     place: Place
     table: Literal["this"] = option(
-        "`this`: the model's own table, before the batches. Left out, it has no rows."
+        "`this`: the model's own table before the first batch; without such an entry the table is empty."
     )
-    rows: Rows = option("Its rows: a list, or a .csv or .jsonl file.", read=_read_rows)
+    rows: Rows = option(
+        "Rows of the table: a list, or a .csv or .jsonl file.", read=_read_rows
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +70,10 @@ class GivenStream:
     """The records of a stream, batch by batch."""
 
     place: Place
-    stream: str = option("A stream that the model reads.", read=check_name)
+    stream: str = option("The stream, which the model reads.", read=check_name)
     batches: tuple[Node, ...] = option(
-        "One entry a batch: a list of records, or a .csv or .jsonl file. A record is a mapping, or a text: the raw "
-        "value of a record, such as a bad one.",
+        "One entry per batch: a list of records, or a .csv or .jsonl file. A record is a mapping of columns, or a "
+        "text: its raw value, such as that of a bad record.",
         read=lambda node: node.items(),
     )
 
@@ -80,18 +84,16 @@ class GivenRef:
     their changes."""
 
     place: Place
-    ref: str = option(
-        "A model whose table the model reads, or a seed.", read=check_name
-    )
+    ref: str = option("A model or seed whose table the model reads.", read=check_name)
     rows: Rows | None = option(
-        "Its rows before the first batch: a list, or a .csv or .jsonl file. Left out, it has none.",
+        "Rows of that table before the first batch: a list, or a .csv or .jsonl file; none if left out.",
         default=None,
         read=_read_rows,
     )
     batches: tuple[Node, ...] = option(
-        "The changes of its rows, one entry a commit: a list, or a .jsonl file, of changes such as "
-        "`{op: u, before: …, after: …}`. After each the model is refreshed, or writes the batch of its streams of the "
-        "same number.",
+        "Changes of that table, one entry per commit: a list, or a .jsonl file, of changes such as `{op: u, before: "
+        "…, after: …}`. After each commit the model is refreshed, or writes the batch of its streams with the same "
+        "number.",
         default=(),
         read=lambda node: node.items(),
     )
@@ -134,25 +136,25 @@ class Expect:
 
     place: Place
     batches: tuple[Rows, ...] = option(
-        "The rows of the table after each batch: as many lists, or files, as there are batches. Left out, they are not "
-        "compared.",
+        "Expected rows of the table after each batch: as many lists or files as there are batches. Not compared if "
+        "left out.",
         default=(),
         read=lambda node: tuple(map(_read_rows, node.items())),
     )
     rows: Rows | None = option(
-        "The rows of the table, in any order: a list, or a .csv or .jsonl file. Columns that a row does not name are "
-        "not compared.",
+        "Expected rows of the table, in any order: a list, or a .csv or .jsonl file. Columns that a row does not "
+        "name are not compared.",
         default=None,
         read=_read_rows,
     )
     dead_letters: Rows | None = option(
-        "The dead letters, each with `reason`, `stream` or both. Left out, there must be none.",
+        "Expected dead letters, each with `reason`, `stream` or both; none may occur if left out.",
         default=None,
         read=_read_rows,
     )
     tombstones: Rows | None = option(
-        "The keys that are remembered as deleted, each with the columns of `sequence_by`; of a history the changes "
-        "that make no version. Left out, they are not compared.",
+        "Expected deleted keys that are remembered, each with the columns of `sequence_by`; in mode `scd2`, changes "
+        "that make no version. Not compared if left out.",
         default=None,
         read=_read_rows,
     )
@@ -194,14 +196,19 @@ class UnitTest:
     """A unit test of one model."""
 
     place: Place
-    name: str = option("What the test says, in a line.", read=_read_name)
-    model: str = option("The model.", read=check_name)
+    name: str = option("Name of the test, in one line.", read=_read_name)
+    model: str = option("The tested model.", read=check_name)
     given: tuple[Given, ...] = option(
-        "What is there before, and what arrives.", read=_read_given
+        "Rows and records that the test starts from: tables, and batches of streams.",
+        read=_read_given,
     )
-    expect: Expect = option("What is there afterwards.", read=_read_expect)
-    description: str = option("More of it.", default="")
-    overrides: Overrides = option("Variables and the time.", factory=Overrides)
+    expect: Expect = option(
+        "Expected rows, dead letters and remembered keys.", read=_read_expect
+    )
+    description: str = option("Description of the test.", default="")
+    overrides: Overrides = option(
+        "Values of variables, and the current time.", factory=Overrides
+    )
 
     @property
     def batch_count(self) -> int:

@@ -28,15 +28,15 @@ class Append(TableConfig):
     row of each key."""
 
     keys: tuple[str, ...] = option(
-        "Columns that identify a row, none of which may be NULL: a row whose key is in the table is not inserted. They "
-        "are no default of a folder. Every row is inserted, if left out.",
+        "Columns that identify a row, none of which may be NULL: a row whose key is in the table is not inserted. "
+        "Every row is inserted if left out; a folder's value is not inherited.",
         default=(),
         read=read_keys,
         is_inherited=False,
     )
     within: Duration | None = option(
-        "How far two rows of a key lie apart at most, in the time by which the table is partitioned, to be the same "
-        "row ('2 days'); no older rows are looked at. However far, if left out.",
+        "Maximum distance of two rows with the same key, in the time by which the table is partitioned, at which "
+        "they are the same row ('2 days'); older rows are not searched. Unlimited if left out.",
         default=None,
         read=parse_duration,
         is_inherited=False,

@@ -36,27 +36,28 @@ class Cdc(ChangingConfig):
     to date by its change feed."""
 
     keys: tuple[str, ...] = option(
-        "The columns of the SELECT that are the feed's `key`.", read=read_keys
+        "The columns of the SELECT that are the stream's `key`.", read=read_keys
     )
     sequence_by: tuple[str, ...] = option(
-        "What says which of two changes is newer: '_change.position', the place in the database's log, or columns of "
-        "the feed. The SELECT has them. Arrival if left out.",
+        "What decides which of two changes is newer: '_change.position', the position in the database's log, or "
+        "columns of the feed; the SELECT must have them. Order of arrival if left out.",
         default=(),
         read=read_columns,
     )
     tombstone_retention: Duration = option(
-        f"{TOMBSTONE_RETENTION} As long it is remembered what a batch has cut of a change of keys.",
+        f"{TOMBSTONE_RETENTION} A change of a key whose transaction continues in a later batch is remembered as long.",
         default=Duration("7 days", 604_800_000),
         read=parse_duration,
     )
     max_delete_ratio: float = option(MAX_DELETE_RATIO, default=1.0, read=read_ratio)
     apply_deletes: Literal["hard", "soft"] = option(
-        "What becomes of a row that the source deletes: it leaves the table, or it stays, with the time of the delete "
-        "in the column `_deleted_at`, which is NULL on all others.",
+        "What happens to a row that the source deletes: `hard` deletes it from the table; `soft` keeps it, with the "
+        "time of the delete in the column `_deleted_at`, which is NULL in all other rows.",
         default="hard",
     )
     on_truncate: Literal["apply", "fail"] = option(
-        "What a truncate of the source does: it empties the table, or the model stops before it.",
+        "What a truncate of the source table does: `apply` empties the table, `fail` stops the model before that "
+        "batch.",
         default="apply",
     )
 

@@ -21,14 +21,14 @@ class MaterializedView(Refreshed):
     has changed in these tables."""
 
     keys: tuple[str, ...] = option(
-        "Columns of the SELECT that tell its rows apart, which may be NULL. The GROUP BY, if left out.",
+        "Columns of the SELECT that identify its rows, which may be NULL; those of GROUP BY if left out.",
         default=(),
         read=read_keys,
         is_inherited=False,
     )
     refresh: RefreshChoice = option(
-        "`incremental`: the view is refused where it cannot be kept by what has changed; `full`: it is computed as a "
-        "whole each time. If left out, by what has changed where that can be.",
+        "`incremental`: the table is updated by what has changed in the tables that it reads, and a SELECT without "
+        "such an update is refused; `full`: all rows are computed each time. Incremental where possible if left out.",
         default="",
     )
 

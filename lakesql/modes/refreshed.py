@@ -29,8 +29,9 @@ class Refreshed(ChangingConfig):
     """
 
     trigger: Trigger | None = option(
-        "When a continuous run refreshes the table: 'on change', as soon as a table that it reads has changed, or how "
-        "often it looks whether one has ('10 minutes'). `available_now`: once, and ends.",
+        "When a continuous run refreshes the table: 'on change', as soon as a table that it reads has changed, or an "
+        "interval at which changes are looked for ('10 minutes'). `available_now`: the model is refreshed once and "
+        "ends.",
         default=OnChange(),
         read=read_refresh_trigger,
         is_inherited=False,

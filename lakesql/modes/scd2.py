@@ -28,24 +28,25 @@ class Scd2(ChangingConfig):
     version."""
 
     keys: tuple[str, ...] = option(
-        "Columns that identify what has a history; none of them may be NULL.",
+        "Columns that identify the row whose versions are kept; none of them may be NULL.",
         read=read_keys,
     )
     sequence_by: tuple[str, ...] = option(
-        "What orders the changes of a key: a column, which says from when a version is valid, and more where two "
-        "changes may be equal in it. Of a change feed also '_change.ts' and '_change.position'; the SELECT has them.",
+        "Columns that order the changes of a key: the first one is the time from which a version is valid, further "
+        "ones order changes that are equal in it. Of a change feed, '_change.ts' and '_change.position' too; the "
+        "SELECT must have them.",
         read=read_keys,
     )
     track_columns: tuple[str, ...] = option(
-        "The columns of which a change makes a new version; all, if left out.",
+        "Columns whose changes make a new version; all, if left out.",
         default=(),
     )
     valid_from: str = valid_from_option()
     valid_to: str = valid_to_option()
     is_current: str = is_current_option()
     tombstone_retention: Duration = option(
-        "How long it is remembered what makes no version of its own, such as a delete, so that a change that comes "
-        "late splits the history at the right place.",
+        "How long changes that make no version of their own, such as deletes, are remembered, so that a late change "
+        "splits the history at the right place.",
         default=Duration("7 days", 604_800_000),
         read=parse_duration,
     )

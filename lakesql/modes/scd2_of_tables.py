@@ -30,18 +30,18 @@ class Scd2OfTables(Refreshed):
     """
 
     keys: tuple[str, ...] = option(
-        "Columns of the SELECT that identify what has a history, which may be NULL.",
+        "Columns of the SELECT that identify the row whose versions are kept; they may be NULL.",
         read=read_keys,
     )
     track_columns: tuple[str, ...] = option(
-        "The columns of which a change makes a new version; all, if left out.",
+        "Columns whose changes make a new version; all, if left out.",
         default=(),
     )
     valid_from: str = valid_from_option()
     valid_to: str = valid_to_option()
     is_current: str = is_current_option()
     on_schema_change: SchemaChange = option(
-        "What happens when the SELECT's columns and the table's differ.",
+        "What happens if the columns of the SELECT and of the table differ.",
         default="append_new_columns",
     )
 

@@ -37,12 +37,13 @@ class Upsert(ChangingConfig):
         "Columns that identify a row; none of them may be NULL.", read=read_keys
     )
     sequence_by: tuple[str, ...] = option(
-        "Column or columns that say which of two rows is newer; arrival if left out.",
+        "Columns that decide which of two rows of a key is newer; order of arrival if left out.",
         default=(),
         read=read_columns,
     )
     delete_when: str = option(
-        "A condition on the row that deletes its key.", default=""
+        "Condition on a row, in SQL; a row for which it is true deletes its key.",
+        default="",
     )
     tombstone_retention: Duration = option(
         TOMBSTONE_RETENTION,
@@ -51,18 +52,22 @@ class Upsert(ChangingConfig):
     )
     max_delete_ratio: float = option(MAX_DELETE_RATIO, default=1.0, read=read_ratio)
     update_columns: tuple[str, ...] | None = option(
-        "The columns that an update sets, those of `sequence_by` among them; all, if left out. A new row gets all.",
+        "Columns that an update of a stored row sets; they must include those of `sequence_by`. All, if left out; an "
+        "inserted row always gets all.",
         default=None,
     )
     exclude_columns: tuple[str, ...] = option(
-        "The columns that no update sets.", default=()
+        "Columns that an update of a stored row does not set; refused beside `update_columns`.",
+        default=(),
     )
     when_matched: str = option(
-        "A condition on `source`, the arriving row, and `target`, the stored one, without which it is not updated.",
+        "Condition on `source` (the arriving row) and `target` (the stored row): the stored row is updated only if "
+        "it is true. It does not affect inserts and deletes.",
         default="",
     )
     ignore_null_updates: bool = option(
-        "A NULL in an arriving row leaves the stored value as it is.", default=False
+        "Whether a NULL in an arriving row leaves the stored value as it is.",
+        default=False,
     )
 
     mode: ClassVar[str] = "upsert"

@@ -11,7 +11,7 @@ from lakesql.model.writing import AddedColumn
 def valid_from_option() -> str:
     """The option that names the column with the start of a version."""
     return option(  # type: ignore[no-any-return]
-        "The column that says from when a version is valid.",
+        "Name of the column with the time from which a version is valid.",
         default="valid_from",
         read=read_added_column,
     )
@@ -20,7 +20,7 @@ def valid_from_option() -> str:
 def valid_to_option() -> str:
     """The option that names the column with the end of a version."""
     return option(  # type: ignore[no-any-return]
-        "The column that says until when, exclusively; NULL as long as it is.",
+        "Name of the column with the time until which a version is valid, exclusive; NULL while it is valid.",
         default="valid_to",
         read=read_added_column,
     )
@@ -29,7 +29,7 @@ def valid_to_option() -> str:
 def is_current_option() -> str:
     """The option that names the column which says whether a version is valid now."""
     return option(  # type: ignore[no-any-return]
-        "The column that says whether it still is.",
+        "Name of the column that tells whether a version is still valid.",
         default="is_current",
         read=read_added_column,
     )
