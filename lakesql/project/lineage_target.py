@@ -29,14 +29,14 @@ class LineageTarget:
     """The options of every kind of destination for lineage."""
 
     namespace: str = option(
-        "The namespace of the jobs in OpenLineage. The project and the target, as in `shop.prod`, if left out.",
+        "Namespace of the jobs in OpenLineage; project and target, such as `shop.prod`, if left out.",
         default="",
         read=read_filled,
     )
     every: Duration | None = option(
-        "How much one run of OpenLineage tells: `batch`, or an interval, as in `1 hour`, whose batches are told "
-        "together. If left out: each batch of a continuous run whose trigger is a minute or longer, and of all others "
-        "those of an hour.",
+        "How many batches one OpenLineage run covers: `batch` for one, or an interval such as `1 hour` for those of "
+        "that time. If left out, one batch in a continuous run whose trigger is a minute or longer, else those of an "
+        "hour.",
         default=None,
         read=_read_every,
     )
@@ -63,7 +63,9 @@ class LineageTarget:
 class LineageFile(LineageTarget):
     """A file, to which each event is appended as a line of JSON."""
 
-    path: str = option("The file.", read=read_filled)
+    path: str = option(
+        "File to which each event is appended as a line of JSON.", read=read_filled
+    )
 
     kind: ClassVar[str] = "file"
 
@@ -89,13 +91,16 @@ class LineageFile(LineageTarget):
 class LineageHttp(LineageTarget):
     """A server that takes OpenLineage's events by HTTP, as Marquez and DataHub do."""
 
-    url: str = option("Its URL, as in `http://marquez:5000`.", read=read_filled)
-    endpoint: str = option(
-        "The path below the URL that events are sent to.", default="api/v1/lineage"
+    url: str = option(
+        "URL of the server, such as `http://marquez:5000`, without login or query.",
+        read=read_filled,
     )
-    token: str = option("A bearer token.", default="")
+    endpoint: str = option(
+        "Path below the URL to which events are sent.", default="api/v1/lineage"
+    )
+    token: str = option("Bearer token that is sent to the server.", default="")
     ca: str = option(
-        "A PEM file with the certificates that are trusted; those of the machine if left out.",
+        "PEM file with the trusted certificates; those of the machine if left out.",
         default="",
     )
 
@@ -150,9 +155,9 @@ class LineageKafka(LineageTarget):
     """A topic of Kafka, to which each event is sent as JSON."""
 
     connection: str = option(
-        "The connection of the target, of type `kafka`, whose cluster has the topic."
+        "Connection of the target, of type `kafka`, whose cluster has the topic."
     )
-    topic: str = option("The topic.", read=read_filled)
+    topic: str = option("Topic to which events are written.", read=read_filled)
 
     kind: ClassVar[str] = "kafka"
 

@@ -187,11 +187,16 @@ def _read_condition(node: Node) -> str:
     )
 
 
-_TRIGGER = "How often it is due by time alone ('1 hour'); never, if left out."
-_TARGET_SIZE = "How large files are to be ('256 MB'); the table's `write.target-file-size-bytes` if left out."
+_TRIGGER = (
+    "How often the procedure is due by time alone ('1 hour'), whatever its thresholds; if left out, only by its "
+    "thresholds."
+)
+_TARGET_SIZE = "Size of the files that are written ('256 MB'); the table's `write.target-file-size-bytes` if left out."
 
 
-_OPTIONS = "Other options of Iceberg's, by its names: those below."
+_OPTIONS = (
+    "Other options of Iceberg's procedure, by Iceberg's names, which are listed below."
+)
 
 
 def _options_reader(procedure: str) -> Callable[[Node], Mapping[str, IcebergValue]]:
@@ -219,63 +224,66 @@ class RewriteDataFiles:
 
     trigger: Duration | None = option(_TRIGGER, default=None, read=_read_interval)
     small_files: int = option(
-        "How many data files below three quarters of the target size make it due; where the mode changes rows, 16, if "
-        "left out: each change reads them too.",
+        "Number of data files in a partition below three quarters of the target file size from which on a rewrite is "
+        "due. The default is 16 in modes that change rows, as each change reads small files too.",
         default=32,
         read=_read_int,
     )
     delete_ratio: float = option(
-        "Share of the rows in the data files that is deleted, from which on it is due.",
+        "Share of the rows in data files that are deleted, from which on a rewrite is due.",
         default=0.1,
         read=_read_share,
     )
     delete_files: int = option(
-        "How many delete files make it due, those that the last rewrite has left not counted.",
+        "Number of delete files from which on a rewrite is due, without those that the last rewrite left.",
         default=64,
         read=_read_int,
     )
     max_bytes: Size = option(
-        "How much one run rewrites at most.",
+        "Maximum size of the files that one run rewrites.",
         default=Size("10 GB", 10 * 1024**3),
         read=parse_size,
     )
     strategy: Literal["binpack", "sort"] | None = option(
-        "How: `binpack` only brings files together; `sort` orders their rows, as the table is ordered or by "
-        "`sort_order`. `sort` where the table has an order, if left out.",
+        "`binpack` only combines files; `sort` also sorts their rows by the table's sort order or `sort_order`. If "
+        "left out, `sort` for a table with a sort order, else `binpack`.",
         default=None,
     )
     sort_order: str = option(
-        "The order of `sort`: columns with ASC, DESC and NULLS FIRST or LAST, or `zorder(a, b)`.",
+        "Sort order of strategy `sort`: columns with ASC, DESC and NULLS FIRST or LAST, or `zorder(a, b)`. Refused "
+        "with another strategy.",
         default="",
         read=read_sort_order,
     )
     where: str = option(
-        "A condition on partitions: files of the others are left as they are. `recent`: the partitions that were "
+        "Condition on partitions; files of other partitions are not rewritten. `recent`: the partitions that were "
         "written to since the last rewrite.",
         default="",
         read=_read_where,
     )
     target_file_size: Size | None = option(_TARGET_SIZE, default=None, read=parse_size)
     min_file_size: Size | None = _iceberg(
-        "Smaller files are rewritten.", None, parse_size
+        "Data files smaller than this are rewritten.", None, parse_size
     )
     min_input_files: int | None = _iceberg(
-        "How many files are worth a rewrite.", None, _read_int
+        "Number of files in a group from which on the group is rewritten.",
+        None,
+        _read_int,
     )
-    rewrite_all: bool | None = _iceberg("Rewrite every file.", None)
+    rewrite_all: bool | None = _iceberg("Whether every data file is rewritten.", None)
     delete_file_threshold: int = _iceberg(
-        "From how many delete files on a data file is rewritten.", 5, _read_int
+        "Number of delete files from which on a data file is rewritten.", 5, _read_int
     )
     delete_ratio_threshold: float = _iceberg(
-        "From which share of deleted rows on a data file is rewritten.",
+        "Share of deleted rows from which on a data file is rewritten.",
         0.05,
         _read_share,
     )
     max_files_to_rewrite: int | None = _iceberg(
-        "How many files one run rewrites.", None, _read_int
+        "Maximum number of files that one run rewrites.", None, _read_int
     )
     output_spec_id: int | None = _iceberg(
-        "By which partition spec files are written.", None, _read_count
+        "Id of the partition spec by which files are written.", None, _read_count
     )
     options: Mapping[str, IcebergValue] = option(
         _OPTIONS,
@@ -292,17 +300,19 @@ class RewritePositionDeleteFiles:
 
     trigger: Duration | None = option(_TRIGGER, default=None, read=_read_interval)
     delete_files: int = option(
-        "How many delete files make it due; beside that it follows each rewrite of data files that had some.",
+        "Number of delete files from which on a rewrite is due. It also follows each rewrite of data files that had "
+        "delete files.",
         default=64,
         read=_read_int,
     )
     where: str = option(
-        "A condition on partitions: files of the others are left as they are.",
+        "Condition on partitions; delete files of other partitions are not rewritten.",
         default="",
         read=_read_condition,
     )
     rewrite_all: bool = _iceberg(
-        "Rewrite every file: only so all dangling deletes go.", True
+        "Whether every delete file is rewritten; only then are all dangling deletes removed.",
+        True,
     )
     options: Mapping[str, IcebergValue] = option(
         _OPTIONS,
@@ -319,15 +329,17 @@ class RewriteManifests:
 
     trigger: Duration | None = option(_TRIGGER, default=None, read=_read_interval)
     manifests: int = option(
-        "How many manifests make it due.", default=100, read=_read_int
+        "Number of manifests from which on a rewrite is due.",
+        default=100,
+        read=_read_int,
     )
     spec_id: int | None = _iceberg(
-        "Manifests of which partition spec; of the current one if left out.",
+        "Id of the partition spec whose manifests are rewritten; the current one if left out.",
         None,
         _read_count,
     )
     sort_by: tuple[str, ...] = option(
-        "The partition fields by which entries are ordered.", default=()
+        "Partition fields by which manifest entries are sorted.", default=()
     )
     options: Mapping[str, IcebergValue] = option(
         _OPTIONS,
@@ -351,28 +363,29 @@ class ExpireSnapshots:
     need, are deleted."""
 
     trigger: Duration | None = option(
-        "How often it is due by time alone.",
+        "How often the procedure is due by time alone.",
         default=Duration("1 hour", HOUR_MS),
         read=_read_interval,
     )
     snapshots: int = option(
-        "How many snapshots, beside those that are too young, make it due before its time.",
+        "Number of snapshots that can expire from which on the procedure is due before its time.",
         default=1_000,
         read=_read_int,
     )
     older_than: Duration = option(
-        "Snapshots of this age go.",
+        "Snapshots older than this expire; less than 1 hour is refused.",
         default=EXPIRY_AGE,
         read=_at_least(LEAST_EXPIRY_MS, "1 hour", _READERS),
     )
     retain_last: int = option(
-        "How many snapshots stay, however old they are.",
+        "Number of newest snapshots that never expire, however old they are.",
         default=20,
         read=_read_int,
     )
     max_snapshots: int | None = option(
-        "How many snapshots stay at most: of more the oldest go, though they are younger than `older_than`, but none "
-        "of the last hour and none of `retain_last`. 7200, if left out, where `older_than` has its default; else all.",
+        "Maximum number of snapshots that are kept. Beyond it the oldest expire, even if younger than `older_than`, "
+        "but never those of the last hour and of `retain_last`. If left out, 7200 if `older_than` has its default, "
+        "else unlimited.",
         default=None,
         read=_read_int,
     )
@@ -398,25 +411,36 @@ class RemoveOrphanFiles:
     written and no snapshot of the table references are deleted."""
 
     trigger: Duration | None = option(
-        "How often it is due.", default=Duration("1 day", DAY_MS), read=_read_interval
+        "How often the procedure is due.",
+        default=Duration("1 day", DAY_MS),
+        read=_read_interval,
     )
     older_than: Duration = option(
-        "Files of this age go.",
+        "Unreferenced files older than this are deleted; less than 24 hours is refused.",
         default=Duration("3 days", 3 * DAY_MS),
         read=_at_least(DAY_MS, "24 hours", _WRITERS),
     )
-    dry_run: bool | None = _iceberg("Only say which.", None)
+    dry_run: bool | None = _iceberg(
+        "Whether files are only listed, and none is deleted.", None
+    )
     equal_schemes: Mapping[str, str] = option(
-        "Schemes that mean the same storage.", factory=dict, read=read_option_texts
+        "URI schemes that mean the same storage, such as `s3a` and `s3`.",
+        factory=dict,
+        read=read_option_texts,
     )
     equal_authorities: Mapping[str, str] = option(
-        "Hosts that mean the same storage.", factory=dict, read=read_option_texts
+        "Authorities of URIs (hosts, buckets) that mean the same storage.",
+        factory=dict,
+        read=read_option_texts,
     )
     prefix_mismatch_mode: Literal["ERROR", "IGNORE", "DELETE"] | None = _iceberg(
-        "What is done with a file whose scheme or host differs.", None
+        "What happens to a file whose scheme or authority differs from that in the metadata: `ERROR` fails, `IGNORE` "
+        "keeps it, `DELETE` deletes it.",
+        None,
     )
     prefix_listing: bool = _iceberg(
-        "List files by the catalog's own access to the storage.", True
+        "Whether files are listed by the catalog's FileIO, not by Hadoop's file system.",
+        True,
     )
     options: Mapping[str, IcebergValue] = option(
         _OPTIONS,
@@ -611,34 +635,38 @@ class Maintenance:
     run."""
 
     max_time_ratio: float = option(
-        "Share of the time of the last hour that maintenance between batches may take.",
+        "Maximum share of the last hour that maintenance between batches takes.",
         default=0.1,
         read=_read_share,
     )
     max_time: Duration = option(
-        "How long a procedure may take, but for those that somebody asks for; one that takes longer is cancelled, and "
-        "leaves the table as it is.",
+        "Maximum time of a procedure; a longer one is cancelled and leaves the table as it was. `lakesql maintain "
+        "--now` has no such limit.",
         default=Duration("10 minutes", 600_000),
         read=_read_interval,
     )
     rewrite_data_files: RewriteDataFiles | None = option(
-        "Small files, and deleted rows.",
+        "Options of the rewrite of small data files and of those with deleted rows.",
         factory=RewriteDataFiles,
         read=_reader("rewrite_data_files"),
     )
     rewrite_position_delete_files: RewritePositionDeleteFiles | None = option(
-        "Delete files.",
+        "Options of the rewrite of position delete files.",
         factory=RewritePositionDeleteFiles,
         read=_reader("rewrite_position_delete_files"),
     )
     rewrite_manifests: RewriteManifests | None = option(
-        "Lists of files.", factory=RewriteManifests, read=_reader("rewrite_manifests")
+        "Options of the rewrite of manifests.",
+        factory=RewriteManifests,
+        read=_reader("rewrite_manifests"),
     )
     expire_snapshots: ExpireSnapshots | None = option(
-        "Old versions.", factory=ExpireSnapshots, read=_reader("expire_snapshots")
+        "Options of the expiry of old snapshots.",
+        factory=ExpireSnapshots,
+        read=_reader("expire_snapshots"),
     )
     remove_orphan_files: RemoveOrphanFiles | None = option(
-        "Files of no version.",
+        "Options of the deletion of files that no snapshot references.",
         factory=RemoveOrphanFiles,
         read=_reader("remove_orphan_files"),
     )

@@ -69,13 +69,15 @@ class Spark:
     """How Spark is started. `places` has where each value of `conf` stands in the file,
     by its key, and `master` under `spark.master`."""
 
-    master: str = option("Spark's master.", default="local[*]", read=read_filled)
+    master: str = option("URL of Spark's master.", default="local[*]", read=read_filled)
     conf: Mapping[str, str] = option(
-        "Settings that override lakesql's own.", factory=dict, read=_read_conf
+        "Settings of Spark, which override those of lakesql.",
+        factory=dict,
+        read=_read_conf,
     )
     warm: Duration | None = option(
-        "How long Java, with Spark up in it, waits for the next `show --preview`, `test` or `run --once` after one of "
-        "them has ended; it ends with each command if left out.",
+        "How long a Java process with Spark is kept for the next `show --preview`, `test` or `run --once` after such "
+        "a command; it ends with each command if left out.",
         default=None,
         read=parse_duration,
     )
@@ -117,18 +119,23 @@ class Catalog:
     """The Iceberg catalog. Keys beside these go to Spark and to pyiceberg as they are.
     `place` is the block's."""
 
-    name: str = option("The catalog's name in SQL.", default="lake", read=check_name)
+    name: str = option("Name of the catalog in SQL.", default="lake", read=check_name)
     type: str = option(
         "`sql` (SQLite, PostgreSQL), `rest` or `hive`; `glue` and others are not tested.",
         default="sql",
     )
-    uri: str = option("Where the catalog is: a URL, or SQLite's file.", default="")
+    uri: str = option(
+        "Address of the catalog: a URL, or for SQLite its file, as `sqlite:///catalog.db`.",
+        default="",
+    )
     warehouse: str = option(
-        "Where the tables' files are: a folder or a URL; for `rest` the service's name of it.",
+        "Location of the tables' files: a folder or a URL; for `rest` the service's name of the warehouse.",
         default="",
     )
     properties: Mapping[str, str] = option(
-        "Other keys of the block.", factory=dict, read=read_option_texts
+        "Other keys of the block, which Spark and pyiceberg get as they are.",
+        factory=dict,
+        read=read_option_texts,
     )
     place: Place | None = field(default=None, compare=False)
 
@@ -308,12 +315,12 @@ class Retries:
     storage does not answer."""
 
     attempts: int = option(
-        "How many times in a row a model is retried before it fails; 0 for never.",
+        "Maximum number of retries of a model in a row before it fails; 0 for none.",
         default=10,
         read=_read_attempts,
     )
     max_wait: Duration = option(
-        "The longest pause before a retry. The first is a second, and each further one is twice as long.",
+        "Longest wait before a retry. The first one is a second, and each further one is twice as long.",
         default=Duration("5 minutes", 300_000),
         read=parse_duration,
     )
@@ -331,7 +338,7 @@ class Target:
     """One output of a profile: everything that differs between a laptop, CI and
     production. `name` is its key."""
 
-    name: str = option("The output's key.")
+    name: str = option("Name of the target, which is the key under `outputs`.")
     namespace: str = option(
         "Namespace of the tables; the profile's name if left out.",
         default="",
@@ -341,37 +348,39 @@ class Target:
         "The Iceberg catalog.", factory=Catalog, read=_read_catalog
     )
     checkpoints: str = option(
-        "Where the checkpoints are: a folder or a URL.",
+        "Location of the checkpoints: a folder or a URL.",
         default=".lakesql/checkpoints",
         read=read_filled,
     )
     run: Literal["once", "continuous"] = option(
-        "What `lakesql run` does without --once or --continuous.", default="once"
+        "How `lakesql run` runs without --once and --continuous.", default="once"
     )
     trigger: Duration = option(
-        "How often a continuous run takes a batch of a model that has no `trigger` of its own.",
+        "How often a continuous run starts a batch of a model without a `trigger` of its own.",
         default=Duration("1 minute", 60_000),
         read=parse_duration,
     )
     maintenance: Node | None = option(
-        "How tables are maintained where neither their models nor their folders say it: see docs/maintenance.md.",
+        "Maintenance of tables, unless their models or folders set it: see docs/maintenance.md.",
         default=None,
         read=_check_maintenance,
     )
     threads: int = option(
-        "How many models run at the same time with --once.",
+        "Maximum number of models that run at the same time with --once.",
         default=4,
         read=read_positive,
     )
-    retries: Retries = option("How transient errors are retried.", factory=Retries)
-    spark: Spark = option("How Spark is started.", factory=Spark, read=_read_spark)
+    retries: Retries = option("Retries after transient errors.", factory=Retries)
+    spark: Spark = option(
+        "Settings with which Spark is started.", factory=Spark, read=_read_spark
+    )
     connections: Mapping[str, Source] = option(
-        "Where streams are read from, by name, and schema registries.",
+        "Connections of streams, and schema registries, by name.",
         factory=dict,
         read=_read_connections,
     )
     lineage: LineageTarget | None = option(
-        "Where the lineage of runs is sent: see docs/lineage.md. Nowhere, if left out.",
+        "Destination of the lineage of runs: see docs/lineage.md. None if left out.",
         default=None,
         read=read_lineage_target,
     )
@@ -416,7 +425,9 @@ class _Profile:
 
     outputs: Node = option("The profile's targets, by name.", read=lambda node: node)
     target: Node | None = option(
-        "The output without --target.", default=None, read=lambda node: node
+        "The target without --target; `dev` if left out.",
+        default=None,
+        read=lambda node: node,
     )
 
 

@@ -42,16 +42,18 @@ class Paths:
         read=_read_folder,
     )
     streams: str = option(
-        "Folder of the streams' .yml files.", default="streams", read=_read_folder
+        "Folder of the .yml files of streams.", default="streams", read=_read_folder
     )
     macros: str = option(
         "Folder of the Jinja macros.", default="macros", read=_read_folder
     )
     tests: str = option(
-        "Folder of the SELECTs that are data tests.", default="tests", read=_read_folder
+        "Folder of the SELECTs that are data tests of tables.",
+        default="tests",
+        read=_read_folder,
     )
     seeds: str = option(
-        "Folder of the seeds' .csv files and .yml files.",
+        "Folder of the .csv and .yml files of seeds.",
         default="seeds",
         read=_read_folder,
     )
@@ -62,7 +64,7 @@ class SeedSettings:
     """The settings of all seeds of the project."""
 
     max_size: Size = option(
-        "How large the file of a seed may be; more belongs into a folder that a stream reads.",
+        "Maximum size of a seed's file; a larger one is refused and belongs in a folder that a stream reads.",
         default=Size("50 MB", 50 * 1024**2),
         read=parse_size,
     )
@@ -86,18 +88,18 @@ class Settings:
     )
     paths: Paths = option("The project's folders.", factory=Paths)
     vars: Node = option(
-        "Variables for `var('x')`, overridden by --vars.",
+        "Values of variables for `var('x')`, which --vars overrides.",
         default=Node({}, Place(SETTINGS_FILE)),
         read=_read_table,
     )
     models: Node = option(
-        "Defaults of models: options by folder or model, as in dbt.",
+        "Default options of models, by folder or model, as in dbt.",
         default=Node({}, Place(SETTINGS_FILE)),
         read=_read_table,
     )
-    seeds: SeedSettings = option("What counts for all seeds.", factory=SeedSettings)
+    seeds: SeedSettings = option("Settings of all seeds.", factory=SeedSettings)
     lint: Node = option(
-        "Which rules `lakesql lint` asks ([lint.md](lint.md#settings)).",
+        "Rules that `lakesql lint` checks ([lint.md](lint.md#settings)).",
         default=Node({}, Place(SETTINGS_FILE)),
         read=_read_table,
     )
