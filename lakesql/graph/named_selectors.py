@@ -131,11 +131,13 @@ def _read_name(node: Node) -> str:
 @dataclass(frozen=True, slots=True)
 class _Definition:
     place: Place
-    name: str = option("Name, as `--selector` says it.", read=_read_name)
-    definition: Node = option("What it selects.", read=lambda node: node)
-    description: str = option("What it is for.", default="")
+    name: str = option("Name of the selector, for `--selector`.", read=_read_name)
+    definition: Node = option(
+        "Definition: what the selector selects.", read=lambda node: node
+    )
+    description: str = option("Description of the selector.", default="")
     default: bool = option(
-        "Whether a command that is told nothing takes it.", default=False
+        "Whether a command without a selection uses this selector.", default=False
     )
 
 
@@ -147,19 +149,35 @@ def _read_entry(node: Node) -> _Definition:
 
 @dataclass(frozen=True, slots=True)
 class _Method:
-    method: str = option("A method of --select.")
-    value: str = option("What follows the colon.", read=lambda node: _text(node))
-    parents: bool = option("As + before a word.", default=False)
-    children: bool = option("As + behind a word.", default=False)
+    method: str = option("Method of `--select`, such as `tag`.")
+    value: str = option(
+        "Value of the method, which `--select` has behind the colon.",
+        read=lambda node: _text(node),
+    )
+    parents: bool = option(
+        "Whether parents are selected too, as by a + before a word.", default=False
+    )
+    children: bool = option(
+        "Whether children are selected too, as by a + behind a word.", default=False
+    )
     parents_depth: int | None = option(
-        "How many generations, all if left out.", default=None, read=read_positive
+        "Number of generations of parents; all, if left out.",
+        default=None,
+        read=read_positive,
     )
     children_depth: int | None = option(
-        "How many generations, all if left out.", default=None, read=read_positive
+        "Number of generations of children; all, if left out.",
+        default=None,
+        read=read_positive,
     )
-    childrens_parents: bool = option("As @ before a word.", default=False)
+    childrens_parents: bool = option(
+        "Whether children and all their parents are selected too, as by an @ before a word.",
+        default=False,
+    )
     exclude: tuple[Node, ...] = option(
-        "What is left out of it.", default=(), read=lambda node: node.items()
+        "What is excluded from this selection.",
+        default=(),
+        read=lambda node: node.items(),
     )
 
 

@@ -37,15 +37,15 @@ class LintSettings:
     """Which rules `lakesql lint` runs. Findings of other rules are not shown."""
 
     select: tuple[str, ...] | None = option(
-        "Codes of the rules that are asked, and no others; all, if left out.",
+        "Codes of the only rules that are checked; all, if left out.",
         default=None,
         read=_read_codes,
     )
     ignore: tuple[str, ...] = option(
-        "Codes of rules that are not asked.", default=(), read=_read_codes
+        "Codes of rules that are not checked.", default=(), read=_read_codes
     )
     ignore_in: Mapping[str, tuple[str, ...]] = option(
-        "Codes of rules that are not asked in a folder, or in a file, by its path from the project's folder.",
+        "Codes of rules that are not checked in a folder or file, by its path from the project's folder.",
         factory=dict,
         read=_read_folders,
         is_hashed=False,

@@ -33,27 +33,29 @@ class Registry:
     name."""
 
     url: str = option(
-        "Its URL, of Apicurio the one that ends with `/apis/ccompat/v7`; several with commas between.",
+        "URL of the registry, or several separated by commas; for Apicurio the one that ends with `/apis/ccompat/v7`.",
         default="",
     )
     path: str = option(
-        "Instead of a URL, a folder: `<id>.avsc` is the schema that records name by this id, `global-<id>.avsc` the "
-        "one that they name by this global id of Apicurio's.",
+        "Folder in place of a URL: `<id>.avsc` is the schema that records name by this id, `global-<id>.avsc` that "
+        "of this global id of Apicurio.",
         default="",
     )
-    user: str = option("The user who logs in, with `password`.", default="")
-    password: str = option("The user's password.", default="")
-    token: str = option("A bearer token, instead of user and password.", default="")
+    user: str = option("Name of the user who logs in with `password`.", default="")
+    password: str = option("Password of the user.", default="")
+    token: str = option("Bearer token, in place of user and password.", default="")
     ca: str = option(
-        "A PEM file with the certificates that are trusted; those of the machine if left out.",
+        "PEM file with the trusted certificates; those of the machine if left out.",
         default="",
     )
     certificate: str = option(
-        "A PEM file with the certificate that is shown to the registry.", default=""
+        "PEM file with the client certificate for the registry.", default=""
     )
-    certificate_key: str = option("A PEM file with its key.", default="")
+    certificate_key: str = option(
+        "PEM file with the key of that certificate.", default=""
+    )
     options: Mapping[str, str] = option(
-        "Further options of Confluent's client for Python, such as `proxy` or those of OAuth.",
+        "Other options of Confluent's Python client, such as `proxy` or those of OAuth.",
         factory=dict,
         read=read_option_texts,
         is_hashed=False,

@@ -35,14 +35,14 @@ class SeedColumnOptions:
     """The keys of a column of a seed."""
 
     type: str = option(
-        "A Spark SQL type, of one value: no array, map or struct.", default="string"
+        "A Spark SQL type of a single value: no array, map or struct.", default="string"
     )
     required: bool = option(
-        "Whether an empty field is refused. Else it is NULL.", default=False
+        "Whether an empty field is refused; otherwise it is NULL.", default=False
     )
-    description: str = option("What the column holds.", default="")
+    description: str = option("Description of the column.", default="")
     from_: str = option(
-        "What the header calls the column, where that is another name, such as `a.b`.",
+        "Name of the column in the file's header, such as `a.b`; the column's name if left out.",
         default="",
         read=read_filled,
     )
@@ -50,7 +50,7 @@ class SeedColumnOptions:
         "Tests of the column.", default=(), read=read_tests
     )
     data_tests: tuple[TestEntry, ...] = option(
-        "The same, by dbt's newer word.", default=(), read=read_tests
+        "The same as `tests`, by dbt's newer name.", default=(), read=read_tests
     )
 
 
@@ -129,28 +129,29 @@ class SeedOptions:
     """The keys of an entry under `seeds:`."""
 
     name: str = option(
-        "The seed's name: that of its file, without `.csv`.", read=check_name
+        "Name of the seed: that of its file without `.csv`.", read=check_name
     )
-    description: str = option("What a row is.", default="")
+    description: str = option("Description of a row.", default="")
     columns: tuple[_SeedColumn, ...] = option(
-        "The contract: name to type, or to {type, required, description, …}. If left out, all columns are text.",
+        "Contract of the seed: name to type, or to {type, required, description, …}. All columns are text if left "
+        "out.",
         default=(),
         read=_read_columns,
     )
     delimiter: str = option(
-        "What stands between two values.", default=",", read=_read_delimiter
+        "Character that separates values.", default=",", read=_read_delimiter
     )
     tags: tuple[str, ...] = option(
-        "Words that `--select tag:…` finds the seed by.", default=()
+        "Tags by which `--select tag:…` selects the seed.", default=()
     )
     tests: tuple[TestEntry, ...] = option(
         "Tests of the table.", default=(), read=read_tests
     )
     data_tests: tuple[TestEntry, ...] = option(
-        "The same, by dbt's newer word.", default=(), read=read_tests
+        "The same as `tests`, by dbt's newer name.", default=(), read=read_tests
     )
     meta: Node = option(
-        "Anything, for other tools. Whose the seed is stands in `owner`: `{owner: the shop team}`.",
+        "Metadata for other tools, such as `{owner: the shop team}`, which names the seed's owner.",
         default=NO_META,
         read=read_mapping,
     )

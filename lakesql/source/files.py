@@ -24,7 +24,7 @@ class Files(FolderSource):
     """Plain files; a stream's `path` is relative to this one."""
 
     path: str = option(
-        "Base of the streams' paths; the project's directory if left out.",
+        "Folder to which the streams' paths are relative; the project's folder if left out.",
         default=".",
         read=read_folder,
     )

@@ -35,12 +35,17 @@ class Kafka(Source):
     """A Kafka broker. `options` go to its client unchanged, without the prefix
     `kafka.`."""
 
-    bootstrap_servers: str = option("`host:port`, comma-separated.")
+    bootstrap_servers: str = option(
+        "Addresses of brokers, as `host:port`, separated by commas."
+    )
     options: Mapping[str, str] = option(
-        "Options of the Kafka client.", factory=dict, read=read_client_options
+        "Options of the Kafka client, such as those of SASL and SSL.",
+        factory=dict,
+        read=read_client_options,
     )
     group_id_prefix: str = option(
-        "How the names of consumer groups begin (Spark's `groupIdPrefix`), where a broker admits groups by a prefix.",
+        "Prefix of the names of consumer groups (Spark's `groupIdPrefix`), for a broker that permits groups by "
+        "prefix.",
         default="",
     )
 

@@ -66,26 +66,29 @@ class Mqtt(LogSource):
     """An MQTT broker. A stream's `topic` is a topic or a filter: `plant/+/temperature`,
     `plant/#`."""
 
-    url: str = option("`mqtt://host:1883`, or `mqtts`, `ws`, `wss`.", read=_read_url)
+    url: str = option(
+        "URL of the broker: `mqtt://host:1883`, or with `mqtts`, `ws` or `wss`.",
+        read=_read_url,
+    )
     log: str = option(
-        "The folder of the log of messages, one that several machines reach where models may run on any of them.",
+        "Folder of the log of messages; must be shared if models may run on several machines.",
         default=".lakesql/mqtt",
         read=read_filled,
     )
     client_id: str = option(
-        "How the ids of its clients begin. The broker keeps what has come by them, so they are never changed.",
+        "Prefix of the client ids. The broker stores sessions by these ids, so it must not change.",
         default="lakesql",
         read=read_filled,
     )
-    username: str = option("The user's name.", default="")
-    password: str = option("The user's password.", default="")
+    username: str = option("Name of the user.", default="")
+    password: str = option("Password of the user.", default="")
     trusted_certificates: str = option(
-        "A file of the certificates that the broker's is signed by.", default=""
+        "PEM file with the certificates that have signed the broker's.", default=""
     )
-    certificate: str = option("A file of the client's own certificate.", default="")
-    private_key: str = option("The file of its key.", default="")
+    certificate: str = option("PEM file with the client's own certificate.", default="")
+    private_key: str = option("PEM file with the key of that certificate.", default="")
     keep_days: int = option(
-        "How many days messages stay in the log, for `rewind` and `rebuild`.",
+        "How many days messages are kept in the log, for `rewind` and `rebuild`.",
         default=7,
         read=read_positive,
     )

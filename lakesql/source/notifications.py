@@ -15,12 +15,16 @@ class Notifications:
     """A topic or a queue with the events of a bucket."""
 
     connection: str = option(
-        "The connection of type `kafka` or `sqs` whose topic or queue has the events.",
+        "Connection of type `kafka` or `sqs` whose topic or queue has the events.",
         read=read_filled,
     )
-    topic: str = option("The topic of Kafka.", default="", read=read_filled)
+    topic: str = option(
+        "Topic of the events, with a connection of type `kafka`.",
+        default="",
+        read=read_filled,
+    )
     queue: str = option(
-        "The queue of SQS: its name, or its URL where it is another account's.",
+        "Queue of the events, with a connection of type `sqs`: its name, or its URL for a queue of another account.",
         default="",
         read=read_filled,
     )

@@ -57,21 +57,22 @@ class Pulsar(LogSource):
     """A Pulsar cluster. A topic with a short name is in the tenant `public` and the
     namespace `default`."""
 
-    url: str = option("`pulsar://host:6650`, or `pulsar+ssl://…`.")
-    token: str = option("A token by which clients log in.", default="")
+    url: str = option("URL of the broker: `pulsar://host:6650`, or with `pulsar+ssl`.")
+    token: str = option("Token with which clients authenticate.", default="")
     trusted_certificates: str = option(
-        "A file of the certificates that the broker's is signed by.", default=""
+        "PEM file with the certificates that have signed the broker's.", default=""
     )
     certificate: str = option(
-        "A file of the client's own certificate, for a login by TLS.", default=""
+        "PEM file with the client's own certificate, for authentication by TLS.",
+        default="",
     )
-    private_key: str = option("The file of its key.", default="")
+    private_key: str = option("PEM file with the key of that certificate.", default="")
     subscription_prefix: str = option(
-        "How the names of the subscriptions begin that keep what models have not read yet.",
+        "Prefix of the names of the subscriptions that keep unread messages for models.",
         default="lakesql-",
     )
     read_compacted: bool = option(
-        "Of topics that are compacted: read the newest message of each key alone, as far as they are.",
+        "For compacted topics: whether only the newest message of each key is read, as far as the topic is compacted.",
         default=False,
     )
 

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 class Rate(Source):
     """Spark's generator of rows with `timestamp` and `value`."""
 
-    rows_per_second: int = option("Rows a second.", default=1, read=read_positive)
+    rows_per_second: int = option(
+        "Number of generated rows per second.", default=1, read=read_positive
+    )
 
     kind: ClassVar[str] = "rate"
     label: ClassVar[str] = "a generator"

@@ -23,7 +23,9 @@ class Recorded(FolderSource):
     """The embedded substitute for a broker: a folder for each topic with JSON-lines
     files of Kafka records."""
 
-    path: str = option("Folder of the topics' folders.", read=read_folder)
+    path: str = option(
+        "Folder with a folder for each recorded topic.", read=read_folder
+    )
 
     kind: ClassVar[str] = "recorded"
     label: ClassVar[str] = "recorded topics"

@@ -52,14 +52,14 @@ class Sqs(Source):
     """Queues of Amazon SQS, which announce files. Without credentials here, boto3's are
     used."""
 
-    region: str = option("The AWS region; boto3's own if left out.", default="")
-    endpoint: str = option("The URL of another service than AWS's.", default="")
+    region: str = option("AWS region; as boto3 finds it if left out.", default="")
+    endpoint: str = option("URL of the service, if it is not that of AWS.", default="")
     access_key_id: str = option(
-        "The id of an access key; boto3's own if left out.", default=""
+        "Id of an access key; as boto3 finds it if left out.", default=""
     )
-    secret_access_key: str = option("The secret of that key.", default="")
-    session_token: str = option("The token of temporary credentials.", default="")
-    profile: str = option("A profile of the files that boto3 reads.", default="")
+    secret_access_key: str = option("Secret of the access key.", default="")
+    session_token: str = option("Session token of temporary credentials.", default="")
+    profile: str = option("Profile in the configuration files of boto3.", default="")
 
     kind: ClassVar[str] = "sqs"
     label: ClassVar[str] = "SQS"

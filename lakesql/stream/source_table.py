@@ -59,37 +59,43 @@ class SourceTable:
 class _FieldOptions:
     """One field of a Kafka Connect schema, as a feed carries it."""
 
-    field: str = option("The column's name.", read=read_filled)
-    type: str = option("How values are written.", read=read_filled)
-    name: str = option("What they mean, such as `io.debezium.time.Date`.", default="")
-    scale: str = option("Of decimals.", default="", read=lambda node: str(node.value))
-    precision: str = option(
-        "Of decimals.", default="", read=lambda node: str(node.value)
+    field: str = option("Name of the column.", read=read_filled)
+    type: str = option("Type in which values are written.", read=read_filled)
+    name: str = option(
+        "Meaning of the values, by a name such as `io.debezium.time.Date`.", default=""
     )
-    items: str = option("Of arrays: the schema of an item, as JSON.", default="")
-    fields: str = option("Of structs: the schemas of the fields, as JSON.", default="")
+    scale: str = option(
+        "Scale of a decimal.", default="", read=lambda node: str(node.value)
+    )
+    precision: str = option(
+        "Precision of a decimal.", default="", read=lambda node: str(node.value)
+    )
+    items: str = option("For an array: the schema of its items, as JSON.", default="")
+    fields: str = option(
+        "For a struct: the schemas of its fields, as JSON.", default=""
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _SourceTableOptions:
     """The keys of one entry under `source_tables:`."""
 
-    stream: str = option("The stream that has the table.", read=read_filled)
+    stream: str = option("Stream that has the changes of the table.", read=read_filled)
     name: str = option(
-        "The table, as its source calls it: `schema.table`; or the value of a route.",
+        "Name of the table in its source, as `schema.table`; or a value of `route`.",
         read=read_filled,
     )
     topic: str = option(
-        "The topic with its changes, where the stream reads several.", default=""
+        "Topic with the changes of the table, if the stream reads several.", default=""
     )
-    key: tuple[str, ...] = option("The columns of its primary key.", default=())
+    key: tuple[str, ...] = option("Columns of the table's primary key.", default=())
     columns: tuple[Column, ...] = option(
-        "Its columns, as those of a stream, where the feed carries no schema.",
+        "Columns of the table, as those of a stream, if the feed carries no schema.",
         default=(),
         read=read_columns,
     )
     fields: tuple[str, ...] = option(
-        "Its columns as the schema in the feed has them: {field, type, name, scale, precision, items, fields}.",
+        "Columns of the table as in the feed's schema: {field, type, name, scale, precision, items, fields}.",
         default=(),
         read=lambda node: read_each(node.items(), _read_field),
     )

@@ -127,15 +127,16 @@ class Watermark:
     behind the newest value seen."""
 
     column: str = option(
-        "A timestamp column of the stream; or a field of a struct, `bid.at`, or an expression, `to_timestamp(at)`, "
-        "which a SELECT groups and joins by in the same words."
+        "Timestamp column of the stream, a field of a struct (`bid.at`), or an expression (`to_timestamp(at)`), by "
+        "which a SELECT groups and joins in the same spelling."
     )
     delay: str = option(
-        "An interval such as '10 minutes'.", read=lambda node: parse_duration(node).text
+        "How far an event may lie behind the newest one before it is late, such as '10 minutes'.",
+        read=lambda node: parse_duration(node).text,
     )
     max_ahead: str = option(
-        "How far an event may lie ahead of the clock. A model that keeps state makes a dead letter (`ahead-of-time`) "
-        "of one that lies further ahead, and its watermark stays.",
+        "How far an event may lie ahead of the clock. In a model that keeps state, an event further ahead is a dead "
+        "letter (`ahead-of-time`) and does not move the watermark.",
         default="1 day",
         read=lambda node: parse_duration(node).text,
     )
@@ -159,31 +160,32 @@ def read_columns(node: Node) -> tuple[Column, ...]:
 class _ColumnOptions:
     type: str = option("A Spark SQL type.")
     required: bool = option(
-        "Whether a record without it is a dead letter.", default=False
+        "Whether a record without a value in the column is a dead letter.",
+        default=False,
     )
-    description: str = option("What the column holds.", default="")
+    description: str = option("Description of the column.", default="")
     unit: _UnitWord | None = option(
-        "Of a timestamp in JSON, CSV or a change feed: what it is counted in since 1970, where it is a whole number "
-        "(`millis` and `micros` for short). Of a string in a change feed: it is a time of day, counted in this.",
+        "For a timestamp in JSON, CSV or a change feed: the unit in which a whole number counts since 1970 (`millis` "
+        "and `micros` for short). For a string in a change feed: the value is a time of day, counted in this unit.",
         default=None,
     )
     encoding: Encoding | None = option(
-        "Of bytes in a change feed: how they are written as a text; `base64` if left out.",
+        "For bytes in a change feed: how they are written as text; `base64` if left out.",
         default=None,
     )
     from_: str = option(
-        "The field of a record that the column is read from, where that has another name, such as `a.b`.",
+        "Field of a record from which the column is read, such as `a.b`; the column's name if left out.",
         default="",
         read=read_filled,
     )
     in_: Literal["value", "key"] = option(
-        "Whether the field is one of the record's value, or of its `key`, which `key_format` says how to read.",
+        "Whether the field is in the record's value or in its key, which is read as `key_format`.",
         default="value",
     )
     sensitive: bool | None = option(
-        "Whether nobody is to see its values: then `•••` stands for them on the site of `lakesql docs`, and `lakesql "
-        "record` says where it copies them unmasked. Models and tables get them as they are. If left out, its name "
-        "decides ([site.md](site.md#what-is-on-it)).",
+        "Whether the column's values are hidden: the site of `lakesql docs` shows `•••` for them, and `lakesql "
+        "record` tells where it copies them unmasked. Models and tables get them unchanged. If left out, the "
+        "column's name decides ([site.md](site.md#what-is-on-it)).",
         default=None,
     )
 
@@ -287,162 +289,166 @@ def _read_text_encoding(node: Node) -> str:
 class _StreamOptions:
     """The keys of one entry under `streams:`."""
 
-    name: str = option("The stream's name.", read=check_name)
-    description: str = option("What arrives.", default="")
+    name: str = option("Name of the stream.", read=check_name)
+    description: str = option("Description of the records.", default="")
     connection: str = option(
-        "An entry of the target's `connections`; plain files need none.", default=""
+        "Entry of the target's `connections` through which the stream is read; plain files need none.",
+        default="",
     )
-    topic: str = option("The topic.", default="")
-    topics: tuple[str, ...] = option("Several topics.", default=())
+    topic: str = option("Name of the topic.", default="")
+    topics: tuple[str, ...] = option("Names of several topics.", default=())
     pattern: str = option(
-        "A regular expression that the topics' names match.", default=""
+        "Regular expression that must match the names of the topics.", default=""
     )
     path: str = option(
-        "Plain files: a path with globs, relative to the connection's.", default=""
+        "Path of plain files, with globs, relative to the connection's `path`.",
+        default="",
     )
-    format: Format = option("How a record's value is written.", default="json")
+    format: Format = option("Format of a record's value.", default="json")
     schema: str = option(
-        "Avro in topics: the .avsc file with the schema that values are written in, relative to the project.",
+        "For Avro in topics: the .avsc file, relative to the project, with the schema by which values are written.",
         default="",
     )
     registry: str = option(
-        "Avro and Protobuf in topics: the connection of type `registry` that has the schemas which values name by an "
-        "id.",
+        "For Avro and Protobuf in topics: the connection of type `registry` with the schemas that values name by id.",
         default="",
     )
     wire: Wire = option(
-        "With a `registry`: where a value names its schema. `confluent`: in a byte 0 and 4 bytes before it. "
-        "`apicurio`: in a byte 0 and 8 bytes. `apicurio_headers`: in the record's header `apicurio.value.contentId` or "
+        "With a `registry`: where a value has the id of its schema. `confluent`: in 4 bytes behind a leading byte 0. "
+        "`apicurio`: in 8 bytes behind it. `apicurio_headers`: in the record's header `apicurio.value.contentId` or "
         "`apicurio.value.globalId`.",
         default="confluent",
     )
     subject: str = option(
-        "With a `registry`: the subject whose newest schema says what columns were called before and what is read "
-        "where a record lacks one; `<topic>-value` if left out.",
+        "With a `registry`: the subject whose newest schema gives the aliases of columns and the defaults of missing "
+        "ones; `<topic>-value` if left out.",
         default="",
     )
     message: str = option(
-        "Of Protobuf: the message that records are, by its name, such as `shop.Order`, where the schema has several; "
-        "the first one of the subject's newest schema if left out.",
+        "For Protobuf: the name of the records' message, such as `shop.Order`, in a schema with several; the first "
+        "one of the subject's newest schema if left out.",
         default="",
         read=read_filled,
     )
     envelope: Envelope = option(
-        "What a record is besides its row: nothing, or a change, as Debezium writes it, its ExtractNewRecordState, or "
-        "AWS DMS.",
+        "Format of changes in a record's value: `debezium`, `debezium_flat` (Debezium's ExtractNewRecordState) or "
+        "`dms` (AWS DMS). With `none` a record is a row.",
         default="none",
     )
     source_table: tuple[str, ...] = option(
-        "Of a change feed: the table whose changes are taken, as `schema.table`; a topic may have those of several. "
-        "`*` stands for any characters. Several tables, or a `*`: they are taken as one. `dms` asks for it.",
+        "For a change feed: the table whose changes are read, as `schema.table`, from a topic with those of several. "
+        "`*` stands for any characters; several tables, or those of a `*`, are read as one. Required by envelope "
+        "`dms`.",
         default=(),
     )
     add_fields_prefix: str | None = option(
-        "Of envelope `debezium_flat`: the connector's `add.fields.prefix`, if it is neither `__` nor `_`.",
+        "For envelope `debezium_flat`: the connector's `add.fields.prefix`, if it is neither `__` nor `_`.",
         default=None,
     )
     key: tuple[str, ...] = option(
-        "Columns that identify what a record is about.", default=()
+        "Columns that identify what a record is about, such as the primary key of a change feed's table.",
+        default=(),
     )
     key_format: KeyFormat | None = option(
-        "How a record's key is written, where columns are read from it (`in: key`) or a record without a value deletes "
-        "its row: `json`, which a text or a number is too; `json_schema`, which has an id before it; or `avro` or "
-        "`protobuf` by the `registry`, whose subject is `<topic>-key`. `json` if left out, or `json_schema` where "
-        "values are.",
+        "Format of a record's key, if columns are read from it (`in: key`) or a record without a value deletes its "
+        "row: `json`, a bare text or number included; `json_schema`, which begins with an id; or `avro` or "
+        "`protobuf` by the `registry`, whose subject is `<topic>-key`. If left out, `json_schema` if values are, "
+        "else `json`.",
         default=None,
     )
     columns: tuple[Column, ...] = option(
-        "The contract: name to type, or to {type, required, description, …}.",
+        "Contract of the stream: name to type, or to {type, required, description, …}.",
         default=(),
         read=read_columns,
     )
     watermark: Watermark | None = option(
-        "How late events may be; aggregates need it.", default=None
+        "How late events may be; required by aggregates in mode `append`.", default=None
     )
     start: Start = option(
-        "Where a new checkpoint starts: `earliest`, `latest` or an ISO timestamp.",
+        "Where a new checkpoint starts: `earliest`, `latest` or an ISO 8601 time.",
         default="earliest",
         read=_read_start,
     )
     max_per_batch: int | None = option(
-        "Maximum number of records in a batch, or `unlimited`; for files an approximate one. A run that takes what is "
-        "there shares out a small rest among its batches, which have a tenth more then at most.",
+        "Maximum number of records in a batch, or `unlimited`; approximate for files. A run that reads only the "
+        "available records spreads a small rest over its batches, which then have up to a tenth more.",
         default=1_000_000,
         read=_read_limit,
     )
-    csv: Csv = option("How a CSV stream's records are read.", factory=Csv)
+    csv: Csv = option("Options of records in CSV.", factory=Csv)
     decimals: Literal["exact", "round"] = option(
-        "What becomes of a number with more digits behind the point than its `decimal` has: a record with it is a dead "
-        "letter, or it is rounded.",
+        "What happens to a number with more fractional digits than its `decimal` column: `exact` makes its record a "
+        "dead letter, `round` rounds it.",
         default="exact",
     )
     invalid_text: Literal["replace", "dead_letter"] = option(
-        "What becomes of text in a model's rows that is not UTF-8, such as that of `CAST(_record.key AS string)`: "
-        "U+FFFD stands for its bytes, which is counted, or the record is a dead letter.",
+        "What happens to text in a model's rows that is not UTF-8, such as that of `CAST(_record.key AS string)`: "
+        "`replace` puts U+FFFD in place of its bytes and counts it, `dead_letter` makes the record a dead letter.",
         default="replace",
     )
     infinity: Infinity = option(
-        "Of a change feed: what becomes of Postgres' `infinity` in a date or timestamp. The record is a dead letter, "
-        "or the value is NULL, or the last one of the year 9999 (`-infinity` the first one of the year 1).",
+        "For a change feed: what happens to Postgres' `infinity` in a date or timestamp. `dead_letter` makes the "
+        "record a dead letter, `null` gives NULL, `max` gives the last value of the year 9999 (for `-infinity` the "
+        "first of the year 1).",
         default="dead_letter",
     )
     ignore_corrupt: Literal["refuse", "dead_letter"] = option(
-        "Of files: what becomes of one that cannot be read. It ends the model, or it is set aside as a dead letter "
-        "with its name, and the others are read.",
+        "For files: what happens to one that cannot be read. `refuse` fails the model; `dead_letter` makes a dead "
+        "letter with the file's name, and reads the others.",
         default="refuse",
     )
     unknown_fields: UnknownFields = option(
-        "Of JSON, change feeds too: what becomes of fields of a record that are no columns, in structs too. They are "
-        "ignored; or the record is a dead letter that names them; or the column `_rescued` has them, as JSON, by their "
-        "paths, which is counted.",
+        "For JSON, also in change feeds: what happens to fields of a record, or of a struct in it, that are no "
+        "columns. `ignore` leaves them out; `dead_letter` makes the record a dead letter that names them; `rescue` "
+        "writes them to the column `_rescued` as JSON, by their paths, and counts them.",
         default="ignore",
     )
     after: After = option(
-        "Of files: what becomes of one once a commit has its records. It stays, or it is moved to `archive`, or "
-        "deleted. One that nobody can read, or that has changed since, stays.",
+        "For files: what happens to one after a commit has its records. `leave` keeps it, `archive` moves it to the "
+        "folder `archive`, `delete` deletes it. A file that cannot be read, or has changed since, is kept.",
         default="leave",
     )
     archive: str = option(
-        "The folder that files are moved to (`after: archive`), relative to the connection's `path`; a file keeps its "
-        "own path below it.",
+        "Folder to which `after: archive` moves files, relative to the connection's `path`; a file keeps its own "
+        "path below it.",
         default="",
         read=read_filled,
     )
     ordered_by: OrderedBy | None = option(
-        "Of files: `name` where each new one has a larger path than all before it, as dates and counters give it. New "
-        "ones are found then by listing from the last one on, and read in that order.",
+        "For files: `name`, if each new file has a larger path than all before it, as with dates or counters. New "
+        "files are then found by listing from the last path on, and are read in that order.",
         default=None,
     )
     notifications: Notifications | None = option(
-        "Of files in object storage: the topic or the queue whose events tell of new ones, so that they are found "
-        "without listing.",
+        "For files in object storage: the topic or queue with the events of new files, which are then found without "
+        "listing.",
         default=None,
     )
     late_files: LateFiles | None = option(
-        "With `ordered_by`: what becomes of a file that has come with a smaller name than the last one that was read. "
-        "It is read, and the run says so, or the model fails and names it. `read` if left out; of a change feed, whose "
-        "changes are in the order of its files, `refuse`.",
+        "With `ordered_by`: what happens to a file that arrives with a smaller name than the last one read. `read` "
+        "reads it with a warning; `refuse` fails the model, which names it. If left out, `refuse` for a change feed, "
+        "whose changes are in the order of its files, else `read`.",
         default=None,
     )
     list_all_every: str = option(
-        "With `ordered_by` or `notifications`: how often all files are listed, to find what has come late, or what no "
-        "event has told of. A run lists them if they were not for so long.",
+        "With `ordered_by` or `notifications`: how often all files are listed, to find late ones and those without "
+        "an event. A run lists them if the last listing is older.",
         default="1 hour",
         read=lambda node: parse_duration(node).text,
     )
     nanoseconds: Literal["cut", "dead_letter"] = option(
-        "Of Parquet: what becomes of a timestamp in nanoseconds with digits below a microsecond. They are cut, and a "
-        "run says of how many records, or the record is a dead letter.",
+        "For Parquet: what happens to a timestamp in nanoseconds with digits below a microsecond. `cut` truncates "
+        "it, and the run counts such records; `dead_letter` makes the record a dead letter.",
         default="cut",
     )
     multiline: bool | None = option(
-        "Of JSON and CSV in files: whether a record may have several lines. One task holds each file of such JSON in "
-        "memory. `true` for CSV and `false` for JSON if left out.",
+        "For JSON and CSV in files: whether a record may span several lines; each file of such JSON is held in "
+        "memory by one task. If left out, `true` for CSV and `false` for JSON.",
         default=None,
     )
     encoding: str = option(
-        "Of JSON and CSV: how text is encoded. `utf-8`, any encoding of one byte a character, such as `latin-1` or "
-        "`windows-1252`, and `utf-16` of CSV in files.",
+        "For JSON and CSV: encoding of text: `utf-8`, an encoding with one byte per character, such as `latin-1` or "
+        "`windows-1252`, or `utf-16` for CSV in files.",
         default="utf-8",
         read=_read_text_encoding,
     )

@@ -60,18 +60,18 @@ class RecordOptions:
         read=Raw,
     )
     value: Raw | None = option(
-        "The raw value, in the place of columns: a text, a mapping that becomes JSON, or nothing, as in a record that "
-        "deletes its key.",
+        "Raw value of the record, in place of columns: a text, a mapping that becomes JSON, or nothing, as in a "
+        "record that deletes its key.",
         default=None,
         read=Raw,
     )
     timestamp: datetime = option(
-        "When it was written: the test's `now`, or 1970.",
+        "Time at which the record was written; the test's `now`, or 1970, if left out.",
         default=EPOCH,
         read=_read_timestamp,
     )
     headers: Mapping[str, Node] = option(
-        "Its headers.", factory=dict, read=lambda node: node.entries()
+        "Headers of the record.", factory=dict, read=lambda node: node.entries()
     )
 
 

@@ -48,30 +48,36 @@ class ChangeOptions:
     table."""
 
     op: Literal["c", "u", "d", "r", "t"] = option(
-        "What happened: a row was inserted (`c`), updated (`u`), deleted (`d`) or read by a snapshot (`r`), or the "
-        "table truncated (`t`)."
+        "Operation: a row was inserted (`c`), updated (`u`), deleted (`d`) or read by a snapshot (`r`), or the table "
+        "was truncated (`t`)."
     )
     after: Node | None = option(
-        "The row after it, of `c`, `u` and `r`.", default=None, read=lambda node: node
+        "Row after the change, for `c`, `u` and `r`.",
+        default=None,
+        read=lambda node: node,
     )
     before: Node | None = option(
-        "The row before it, of `u` and `d`; of a `d` at least its key.",
+        "Row before the change, for `u` and `d`; a `d` needs at least the key.",
         default=None,
         read=lambda node: node,
     )
     ts: datetime | None = option(
-        "`_change.ts`: when the database made it.", default=None, read=_read_ts
+        "`_change.ts`: the time of the change in the database.",
+        default=None,
+        read=_read_ts,
     )
     position: int | None = option(
-        "`_change.position`: where it stands in the database's log. Left out, it is the place of the record among "
-        "those that the test gives of the stream: 1, 2, 3 and so on.",
+        "`_change.position`: the position in the database's log. If left out, the number of the record among those "
+        "that the test gives of the stream: 1, 2, 3 and so on.",
         default=None,
         read=_read_position,
     )
-    tx: str | None = option("`_change.tx`: the transaction.", default=None)
+    tx: str | None = option(
+        "`_change.tx`: the transaction of the change.", default=None
+    )
     source_table: str = option(
-        "The table of the database, as `schema.table` or `database.schema.table`, for `_change.source_table` and the "
-        "others. Left out, it is the stream's `source_table`.",
+        "Table of the database, as `schema.table` or `database.schema.table`, for `_change.source_table` and the "
+        "like; the stream's `source_table` if left out.",
         default="",
     )
 

@@ -29,34 +29,34 @@ class Csv:
     """How the records of a CSV stream are read."""
 
     header: bool = option(
-        "Whether each file starts with a line of names, which is not a record. Its columns are those of these names "
-        "then, in the header's order; without it, those of the contract, in the contract's order.",
+        "Whether each file starts with a line of column names, which gives the order of its columns. Without it, "
+        "columns are in the order of the contract.",
         default=False,
     )
-    delimiter: str = option("The separator of two values.", default=",")
+    delimiter: str = option("Character that separates values.", default=",")
     quote: str = option(
-        "The quote around a value that contains the delimiter.", default='"'
+        "Quote around a value that contains the delimiter.", default='"'
     )
     escape: str = option(
-        "What escapes a quote inside a quoted value: a second quote, whichever it is, or another character.",
+        "Character that escapes a quote in a quoted value; the default is a second quote, whatever `quote` is.",
         default='"',
     )
     null_value: str = option(
-        "A text that means NULL; an empty value does too.", default=""
+        "Text that means NULL, as an empty value does.", default=""
     )
     timestamp_format: str = option(
-        "Spark's pattern of timestamps; ISO 8601 if left out.", default=""
+        "Spark's datetime pattern of timestamps; ISO 8601 if left out.", default=""
     )
     date_format: str = option(
-        "Spark's pattern of dates, such as `dd.MM.yyyy`; ISO 8601 if left out.",
+        "Spark's datetime pattern of dates, such as `dd.MM.yyyy`; ISO 8601 if left out.",
         default="",
     )
     decimal: Literal[".", ","] = option(
-        "What stands before the fraction of a number.", default="."
+        "Character before the fraction of a number.", default="."
     )
     thousands: str = option(
-        "What may stand between each three digits of a number: a point, a comma, an apostrophe or a blank. Without it "
-        "no number has such marks.",
+        "Character between groups of three digits in a number: a point, a comma, an apostrophe or a blank; none if "
+        "left out.",
         default="",
         read=_read_thousands,
     )
