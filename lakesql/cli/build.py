@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.option(
     "--fail-fast",
     is_flag=True,
-    help="End the build with the first model that fails for good.",
+    help="End the build at the first model that finally fails.",
 )
 @click.pass_obj
 def command(
@@ -47,12 +47,12 @@ def command(
     """Run models and their tests: unit tests before a model, data tests of its table
     after it.
 
-    Before them, seeds are filled whose files or contracts have changed, and tested.
+    Before them, seeds whose files or contracts have changed are filled and tested.
 
-    Unit tests that DuckDB does not answer run on Spark. Each model takes what is there
-    and ends, as in
-    `lakesql run --once`. One whose tests fail has failed: the models that read it are
-    skipped. Warnings stop nothing. Exit code 1: a model, or a test, fails.
+    Unit tests that DuckDB cannot run are run on Spark. Each model processes the
+    available records and ends, as in `lakesql run --once`. A model whose tests fail has
+    failed, and the models that read it are skipped. Warnings stop nothing. Exit code 1:
+    a model, or a test, fails.
     """
     from lakesql.cli import project, selection
     from lakesql.cli.run import run_selected

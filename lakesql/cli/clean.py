@@ -25,8 +25,8 @@ def command(given: Given) -> None:
     """Remove lakesql's own files from target/ and logs/. Tables, checkpoints and other
     files stay.
 
-    A Spark that commands have left there for the next one is ended first, if no command
-    uses it.
+    A Spark process that is kept there for the next command is ended first, if no
+    command uses it.
     """
     import shutil
 

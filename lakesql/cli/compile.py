@@ -16,7 +16,10 @@ from lakesql.cli.options import Command, Filled, Given, defer_options, select_op
     "--output-dir",
     metavar="DIR",
     type=Filled(click.Path(file_okay=False, path_type=Path)),
-    help="Write the files here too, to commit them, and do not print them. Files of models that are gone are removed.",
+    help=(
+        "Write the compiled files to this folder as well, to commit them, and print nothing. Files of removed models "
+        "are deleted."
+    ),
 )
 @click.pass_obj
 def command(
@@ -27,11 +30,11 @@ def command(
 ) -> None:
     """Write and print the SQL that models run.
 
-    Each model's statements go to target/compiled/, under the model's own path, and to
-    stdout, and what is known of the project to target/manifest.json. Of a maintenance
-    task that is selected without its model, the statement is printed. How many files of
-    this machine a stream's path means now is said on stderr. Neither Java nor Spark is
-    needed.
+    The statements of each model are written to target/compiled/, under the model's own
+    path, and to stdout; the manifest of the project is written to target/manifest.json.
+    For a maintenance task that is selected without its model, its statement is printed.
+    For a stream of files on this machine, stderr has the number of files that its path
+    matches. Neither Java nor Spark is needed.
     """
     from lakesql.cli import project, selection
     from lakesql.compile.compiled import compiled_files, write_copies

@@ -21,9 +21,9 @@ PARSED = ("project", "target", "models")
 def command(given: Given) -> int:
     """Check everything that a run needs.
 
-    Project, Java, pyspark, target, models, streams, jars, catalog, checkpoints and each
-    connection: one line each, with what to do where something is wrong. The exit code
-    is 1 then. A stream that has nothing to read is a warning.
+    It prints one line each for project, Java, pyspark, target, models, streams, jars,
+    catalog, checkpoints and each connection, with a fix if a check fails. The exit code
+    is then 1. A stream without anything to read is a warning.
     """
     from lakesql.cli.checks import check_everything
 

@@ -20,35 +20,35 @@ if TYPE_CHECKING:
     "-o",
     metavar="DIR",
     type=Filled(click.Path(file_okay=False, path_type=Path)),
-    help="Folder of the site; target/site, if it is not said.",
+    help="Folder of the site; target/site if left out.",
 )
 @click.option(
     "--live",
     is_flag=True,
-    help="Ask the catalog how the tables are, as `lakesql status` does.",
+    help="Add the state of tables from the catalog, as `lakesql status` shows it.",
 )
 @click.option(
     "--serve",
     is_flag=True,
-    help="Serve the site on this machine too, until it is interrupted.",
+    help="Also serve the site on this machine, until interrupted.",
 )
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=8765,
     show_default=True,
-    help="Port of --serve; 0: any.",
+    help="Port for --serve; 0 chooses a free one.",
 )
 @click.pass_obj
 def command(
     given: Given, output: Path | None, live: bool, serve: bool, port: int
 ) -> int:
-    """Make a site of the project: what feeds what, down to columns, and a page for each
+    """Make a site of the project: its lineage down to columns, and a page for each
     model and stream.
 
-    It is one folder of files that a browser opens as they are, without a server or the
-    network. A project with errors gets its site too, with the errors on it; then the
-    exit code is 2. Neither Java nor Spark is needed, nor pyiceberg, but with --live.
+    It is a folder of files that a browser opens directly, without a server or the
+    network. A project with errors also gets a site, which shows them; the exit code is
+    then 2. Java and Spark are not needed, and pyiceberg only with --live.
     """
     from lakesql.cli.options import find_directory, find_outputs
     from lakesql.cli.part import load_part

@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 @click.option(
     "--yes",
     is_flag=True,
-    help="Do not ask. Without a terminal nothing is removed without it.",
+    help="Do not ask for confirmation; required without a terminal.",
 )
 @click.option(
-    "--dry-run", is_flag=True, help="Say what would be removed, and remove nothing."
+    "--dry-run", is_flag=True, help="Print what would be removed, and remove nothing."
 )
 @click.pass_obj
 def command(given: Given, name: str, yes: bool, dry_run: bool) -> int:
     """Remove a model's table, dead letters, checkpoints and lease.
 
-    The model's file stays, if there is one: the next run fills a new table from the
-    start of its streams. A model whose file is gone can be dropped by its name;
-    `lakesql ls --orphans` lists such models. Java is needed, for --dry-run too. Of a
-    seed its table is removed, without Java.
+    The model's file, if it exists, stays: the next run fills a new table from the start
+    of its streams. A model without a file can be dropped by its name; `lakesql ls
+    --orphans` lists such models. Java is needed, also for --dry-run. For a seed, its
+    table is removed, without Java.
     """
     import sys
 

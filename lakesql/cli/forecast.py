@@ -70,13 +70,13 @@ def _read_span(
     metavar="N",
     type=float,
     callback=_read_rate,
-    help="Rows that reach the table; measured, or assumed, if left out.",
+    help="Rows per second that reach the table; measured, or else assumed, if left out.",
 )
 @click.option(
     "--row-bytes",
     metavar="B",
     callback=_read_bytes,
-    help="Bytes of a row in data files (200, '1.5 KB'); measured, or assumed, if left out.",
+    help="Bytes of a row in data files (200, '1.5 KB'); measured, or else assumed, if left out.",
 )
 @click.option(
     "--after",
@@ -84,10 +84,12 @@ def _read_span(
     default="1 day",
     show_default=True,
     callback=_read_span,
-    help="How far the forecast looks.",
+    help="Period of the forecast.",
 )
 @click.option(
-    "--offline", is_flag=True, help="Look at no table: what nobody says is assumed."
+    "--offline",
+    is_flag=True,
+    help="Read no table; values that are not given are assumed.",
 )
 @click.option(
     "--output",
@@ -95,7 +97,7 @@ def _read_span(
     type=click.Choice(["table", "json"]),
     default="table",
     show_default=True,
-    help="Output format; json: an object for each model, a line each.",
+    help="Output format; json: one object per model and line.",
 )
 @click.pass_obj
 def command(
@@ -108,11 +110,12 @@ def command(
     offline: bool,
     output: str,
 ) -> int:
-    """Forecast commits, files, snapshots and metadata of tables, by the model's trigger
-    and by others.
+    """Forecast commits, files, snapshots and metadata of tables, for the model's
+    trigger and for others.
 
-    With the model's maintenance and without. What a table's last commits tell is
-    measured; no Java is needed. The exit code is 1 if a table cannot be read.
+    The forecast is made with and without the model's maintenance. Values are measured
+    from a table's last commits where possible; no Java is needed. The exit code is 1 if
+    a table cannot be read.
     """
     from lakesql.cli import project, selection
     from lakesql.cli.status import report_unknown

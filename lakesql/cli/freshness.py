@@ -19,7 +19,7 @@ from lakesql.cli.options import Command, Given, select_options
     type=click.Choice(["table", "json"]),
     default="table",
     show_default=True,
-    help="Output format; json: an object for each limit, a line each.",
+    help="Output format; json: one object per limit and line.",
 )
 @click.pass_obj
 def command(
@@ -28,8 +28,8 @@ def command(
     """Check tables against the `freshness` of their models' properties. No Java is
     needed.
 
-    The exit code is 1 if a limit is exceeded, or a table cannot be read; a warning
-    leaves it at 0.
+    The exit code is 1 if a limit is exceeded, or a table cannot be read. A warning does
+    not change the exit code.
     """
     from lakesql.cli import project, selection
     from lakesql.cli.report import say

@@ -15,51 +15,54 @@ from lakesql.cli.options import Command, Filled, Given
     "--name",
     metavar="NAME",
     type=Filled(str),
-    help="The stream's name: that of the path or topic if left out.",
+    help="Name of the stream; that of the path or topic if left out.",
 )
 @click.option(
     "--connection",
     metavar="NAME",
     type=Filled(str),
-    help="The connection of the target that has the files or the topic; files of the project if left out.",
+    help="Connection of the target with the files or the topic; files of the project if left out.",
 )
 @click.option(
     "--format",
     "format_",
     type=click.Choice(["json", "csv", "parquet", "orc", "avro"]),
-    help="How records are written, where neither their files' names nor their first bytes say it.",
+    help="Format of the records; detected from the files' names or first bytes if left out.",
 )
 @click.option(
     "--rows",
     type=click.IntRange(min=1),
     default=1000,
     show_default=True,
-    help="About how many samples are looked at.",
+    help="Approximate number of samples that are read.",
 )
 @click.option(
     "--map",
     "maps",
     metavar="COLUMN",
     multiple=True,
-    help="A column of JSON whose objects have keys for fields, or a field in one (a.b). May be repeated.",
+    help=(
+        "Column of JSON that is a map, whose objects have keys in place of fields, or a field in one (a.b). May be "
+        "repeated."
+    ),
 )
 @click.option(
     "--registry",
     metavar="NAME",
     type=Filled(str),
-    help="The registry whose schemas a topic's values name.",
+    help="Connection of the registry with the schemas of a topic's values.",
 )
 @click.option(
     "--output",
     "-o",
     metavar="FILE",
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
-    help="The file to write, streams/NAME.yml if left out; `-` prints.",
+    help="File to write; streams/NAME.yml if left out; `-` prints.",
 )
 @click.option(
     "--force",
     is_flag=True,
-    help="Replace the file of the stream, if it has no other one.",
+    help="Replace the file of the stream if it has no other stream.",
 )
 @click.pass_obj
 def command(
@@ -76,9 +79,9 @@ def command(
 ) -> None:
     """Write a stream's contract from samples of files or of a topic, for review.
 
-    `lakesql infer landing/orders/*.json` looks at files of the project, with
-    --connection at files or a topic of the target. What is guessed stands in comments,
-    with how often it holds. Nothing is ever inferred while a model runs.
+    `lakesql infer landing/orders/*.json` reads files of the project; with --connection
+    it reads files or a topic of the target. Comments mark guesses, with the share of
+    samples that support them. Nothing is inferred while a model runs.
     """
     from lakesql.cli import project
     from lakesql.cli.report import say

@@ -26,19 +26,19 @@ IGNORED = "# Created again by lakesql, or kept for this machine only\n.lakesql/\
     metavar="NAME",
     default="shop",
     show_default=True,
-    help="The project's name.",
+    help="Name of the project.",
 )
 @click.option(
     "--empty",
     is_flag=True,
-    help="Without the shop: folders, settings and a target alone.",
+    help="Create only folders, settings and a target, without the shop.",
 )
 @click.pass_obj
 def command(given: Given, directory: Path | None, name: str, empty: bool) -> None:
-    """Start a project in DIR, a small shop that is ready to run.
+    """Create a project in DIR: a small shop that is ready to run.
 
-    Its streams are recorded in files, and its tables are kept in a folder, so it needs
-    Java and nothing else.
+    Its streams are recorded in files, and its tables are stored in a folder, so it only
+    needs Java.
     """
     from lakesql.decode import node_of
     from lakesql.errors import Place, UsageError

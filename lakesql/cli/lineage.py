@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 
 @click.command("lineage", cls=Command)
 @click.argument("name", metavar="MODEL[.COLUMN]", shell_complete=complete_models)
-@click.option("--upstream", is_flag=True, help="What it is made of alone.")
-@click.option("--downstream", is_flag=True, help="What is made of it alone.")
+@click.option(
+    "--upstream", is_flag=True, help="Show only the columns that it depends on."
+)
+@click.option(
+    "--downstream", is_flag=True, help="Show only the columns that depend on it."
+)
 @click.option(
     "--output",
     "-o",
@@ -31,14 +35,14 @@ if TYPE_CHECKING:
 def command(
     given: Given, name: str, upstream: bool, downstream: bool, output: str
 ) -> None:
-    """Show the columns that a column is made of, through all models, and those that are
-    made of it.
+    """Show the columns that a column depends on, through all models, and those that
+    depend on it.
 
-    A word says how: identity, transformation and aggregation take the value in;
-    conditional and window decide which value it is; filter, join, group_by and sort
-    decide which rows there are. Without COLUMN: each column of the model, and what
-    decides about its rows. Other things are called stream:NAME, seed:NAME and
-    table:CATALOG.NAMESPACE.NAME. Neither Java nor Spark is needed.
+    Each edge has a kind: identity, transformation and aggregation take their value from
+    the column; conditional and window decide which value it is; filter, join, group_by
+    and sort decide which rows exist. Without COLUMN, each column of the model and the
+    columns that decide its rows are shown. Other nodes are named stream:NAME, seed:NAME
+    and table:CATALOG.NAMESPACE.NAME. Neither Java nor Spark is needed.
     """
     from lakesql.cli import project
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option(
     "--fix",
     is_flag=True,
-    help="Write the edits of findings that have some into the files.",
+    help="Apply the fixes of findings to the files.",
 )
 @click.option(
     "--output",
@@ -42,12 +42,12 @@ def command(
     fix: bool,
     output: str,
 ) -> int:
-    """Find what the project says rightly, and its author may regret.
+    """Find code in the project that is valid, but likely a mistake.
 
-    Each rule has a code; docs/lint.md says why, and what to write instead. A comment
-    `-- noqa: LK012` on its line says that a finding is meant, and [tool.lakesql.lint]
-    of pyproject.toml which rules are asked. Exits with 1 where something is found, and
-    with 2 where the project does not parse. Neither Java nor Spark is needed.
+    Each rule has a code; docs/lint.md explains it, with the alternative. A comment `--
+    noqa: LK012` on its line suppresses a finding, and [tool.lakesql.lint] of
+    pyproject.toml selects the rules. The exit code is 1 if there are findings, and 2 if
+    the project has errors. Neither Java nor Spark is needed.
     """
     from lakesql.cli import project
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.option(
     "--resource-type",
     type=click.Choice(["model", "stream", "seed", "test", "maintenance"]),
-    help="List these only.",
+    help="List only nodes of this type.",
 )
 @click.option(
     "--output",
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     type=click.Choice(["name", "path", "json"]),
     default="name",
     show_default=True,
-    help="What a line holds; json: an object.",
+    help="Content of a line; json: an object.",
 )
 @click.option(
     "--orphans",
     is_flag=True,
-    help="List tables and checkpoints instead that no model of the project has. Opens Spark.",
+    help="List instead the tables and checkpoints that belong to no model of the project. Starts Spark.",
 )
 @click.pass_obj
 def command(
@@ -46,10 +46,9 @@ def command(
 ) -> None:
     """List models, streams and seeds, each after those it reads.
 
-    Data tests, and the tasks that maintain the models' tables, are listed where
-    --select or --resource-type means them, tasks that are written by hand always. The
-    tasks of a model that is listed itself are only counted, on stderr, unless
-    --resource-type asks for them.
+    Data tests and maintenance tasks of models' tables are listed if --select or
+    --resource-type selects them; handwritten tasks always. Tasks of listed models are
+    only counted, on stderr, unless --resource-type selects them.
     """
     from lakesql.cli import project, selection
     from lakesql.cli.report import say

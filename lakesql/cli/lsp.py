@@ -13,13 +13,13 @@ from lakesql.cli.options import Command, Given
 @click.command("lsp", cls=Command)
 @click.pass_obj
 def command(given: Given) -> None:
-    """Serve an editor: what `parse` and `lint` say as one types, completion, docs,
-    places and renames.
+    """Serve an editor: diagnostics of `parse` and `lint`, completion, docs, definitions
+    and renames.
 
     An editor starts it and talks to it over stdin and stdout, by the Language Server
-    Protocol; docs/editors.md says how it is set up. It looks at the projects of the
+    Protocol; docs/editors.md describes the setup. It serves the projects of the
     editor's folders, on the target of --target. It writes no file, starts no Java and
-    asks no network. It needs the extra `lsp`.
+    uses no network. It needs the extra `lsp`.
     """
     from lakesql.cli.project import profile_folders, read_vars
     from lakesql.lsp.features import build_server

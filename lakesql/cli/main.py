@@ -33,33 +33,33 @@ from lakesql.secrets import find_secrets, guard
 from lakesql.words import answer, suggest
 
 COMMANDS = {
-    "init": "Start a project in DIR, a small shop that is ready to run.",
+    "init": "Create a project in DIR: a small shop that is ready to run.",
     "debug": "Check everything that a run needs.",
     "parse": "Check every file of the project and write target/manifest.json.",
     "ls": "List models, streams and seeds, each after those it reads.",
     "compile": "Write and print the SQL that models run.",
-    "lineage": "Show the columns that a column is made of, through all models, and those that are made of it.",
-    "docs": "Make a site of the project: what feeds what, down to columns, and a page for each model and stream.",
-    "lint": "Find what the project says rightly, and its author may regret.",
-    "lsp": "Serve an editor: what `parse` and `lint` say as one types, completion, docs, places and renames.",
+    "lineage": "Show the columns that a column depends on, through all models, and those that depend on it.",
+    "docs": "Make a site of the project: its lineage down to columns, and a page for each model and stream.",
+    "lint": "Find code in the project that is valid, but likely a mistake.",
+    "lsp": "Serve an editor: diagnostics of `parse` and `lint`, completion, docs, definitions and renames.",
     "mcp": "Answer an assistant's questions about the project, by the Model Context Protocol over stdin and stdout.",
-    "plan": "Say what a change does to tables and streams, before it is run.",
+    "plan": "Show what a change does to tables and streams, before it is run.",
     "test": "Run unit tests of models, and data tests of their tables.",
-    "seed": "Fill the tables of seeds with the rows of their files, where these or their contracts have changed.",
-    "run": "Run models: read what arrived in their streams, and write it to their tables.",
+    "seed": "Fill the tables of seeds whose files or contracts have changed.",
+    "run": "Run models: read new records of their streams, and write them to their tables.",
     "build": "Run models and their tests: unit tests before a model, data tests of its table after it.",
-    "show": "Show rows of a model's table, in no order.",
-    "status": "Show how the tables of models are: freshness, files, deletes, what is not compacted.",
+    "show": "Show rows of a model's table, in no particular order.",
+    "status": "Show the state of models' tables: freshness, files, deletes, uncompacted data.",
     "freshness": "Check tables against the `freshness` of their models' properties.",
-    "forecast": "Forecast commits, files, snapshots and metadata of tables, by the model's trigger and by others.",
+    "forecast": "Forecast commits, files, snapshots and metadata of tables, for the model's trigger and for others.",
     "infer": "Write a stream's contract from samples of files or of a topic, for review.",
     "record": "Record a sample of a stream's topics, to run models without the broker.",
-    "schema": "Write what is known of streams elsewhere into the project: `lakesql schema pull`.",
-    "maintain": "Maintain the tables of models: their own, their dead letters, and deleted keys that they remember.",
+    "schema": "Write schemas of registries and feeds into the project: `lakesql schema pull`.",
+    "maintain": "Maintain the tables of models: their own, their dead letters, and their remembered deleted keys.",
     "replay": "Read a model's dead letters again, through the model and its streams as they are now.",
     "rewind": "Make a model continue from another position.",
-    "rename": "Let a model whose file has another name continue with its table, its ledger and its checkpoint.",
-    "rebuild": "Fill tables again from their streams, and exchange their rows in one commit.",
+    "rename": "Let a renamed model continue with its table, its ledger and its checkpoint.",
+    "rebuild": "Fill tables again from their streams, and replace their rows in one commit.",
     "drop": "Remove a model's table, dead letters, checkpoints and lease.",
     "clean": "Remove lakesql's own files from target/ and logs/.",
 }
@@ -80,8 +80,8 @@ Selecting models, as in dbt:
   orders, report*       by name            path:models/reports  by folder or file
   +orders, orders+      with what it       tag:web              by tag
   2+orders+1, @orders   reads, what reads  config.mode:upsert   by any option
-  a,b                   what both mean     stream:orders        a stream
-  "a b"                 what either means  stream:orders+       all that reads it
+  a,b                   selected by both   stream:orders        a stream
+  "a b"                 selected by either stream:orders+       all that reads it
   state:modified+       what has changed   result:error         what has failed
                         (--state DIR,                           (of the run before,
                         --against REF)                          or of --state DIR)
@@ -93,7 +93,7 @@ Completion with Tab: add the line for your shell to its start-up file.
   fish  _LAKESQL_COMPLETE=fish_source lakesql | source
 
 \b
-Exit codes: 0 fine, 1 a model failed, `lint` found something or something does not answer, 2 the project or the
+Exit codes: 0 fine, 1 a model failed, `lint` found something or a service did not respond, 2 the project or the
 command line is wrong, 3 --fail-on (plan, test).
 """
 

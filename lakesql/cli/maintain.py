@@ -21,13 +21,15 @@ if TYPE_CHECKING:
     "words", metavar="MODEL...", nargs=-1, required=True, shell_complete=complete_models
 )
 @click.option(
-    "--now", is_flag=True, help="Run every procedure, and not only those that are due."
+    "--now", is_flag=True, help="Run every enabled procedure, whether due or not."
 )
 @click.option(
     "--unknown-files",
     type=click.Choice(["list", "delete"]),
-    help="Look for files below the tables' locations that no version names and lakesql has not written: list them, "
-    "or delete what was listed. Nothing else is done.",
+    help=(
+        "List files below the tables' locations that no snapshot references and lakesql did not write, or delete the "
+        "listed ones. Nothing else is done."
+    ),
 )
 @click.pass_obj
 def command(
@@ -36,13 +38,13 @@ def command(
     now: bool,
     unknown_files: Literal["list", "delete"] | None,
 ) -> int:
-    """Maintain the tables of models: their own, their dead letters, and deleted keys
-    that they remember.
+    """Maintain the tables of models: their own, their dead letters, and their
+    remembered deleted keys.
 
-    A MODEL is a name, or what --select of other commands takes, such as 'tag:daily' or
-    '*.expire_snapshots'. `lakesql run` does so by itself, between two batches. A model
-    that another runner has is left to that one; with --now that is an error. Java is
-    needed. The exit code is 1 if a procedure fails.
+    A MODEL is a name, or a word of --select of other commands, such as 'tag:daily' or
+    '*.expire_snapshots'. `lakesql run` does this automatically, between two batches. A
+    model that another runner holds is left to that runner; with --now that is an error.
+    Java is needed. The exit code is 1 if a procedure fails.
     """
     from lakesql.cli import project, selection
     from lakesql.cli.render import open_emitter

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     "--allow",
     multiple=True,
     type=click.Choice(["run", "test"]),
-    help="Let the assistant change something too: run models, run tests. May be repeated.",
+    help="Also let the assistant run models, or run tests. May be repeated.",
 )
 @click.option(
     "--timeout",
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     default="1 minute",
     show_default=True,
     callback=read_interval,
-    help="How long a tool that reads may take.",
+    help="Maximum time of a read-only tool.",
 )
 @click.option(
     "--run-timeout",
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     default="15 minutes",
     show_default=True,
     callback=read_interval,
-    help="How long a run or tests may take. A run ends its batch first.",
+    help="Maximum time of a run or of tests; a run ends after its batch.",
 )
 @click.pass_obj
 def command(
@@ -43,10 +43,10 @@ def command(
     """Answer an assistant's questions about the project, by the Model Context Protocol
     over stdin and stdout.
 
-    An assistant starts this itself; docs/assistants.md says how it is registered. Its
-    tools answer what the commands of their names print as JSON. They change nothing,
-    show no secret and read nothing outside of the project, but for the target's
-    catalog; with --allow there are tools that run models and tests.
+    An assistant starts it; docs/assistants.md describes how it is registered. Its tools
+    return what the commands of the same names print as JSON. They change nothing, show
+    no secret and read only the project and the target's catalog; with --allow there are
+    also tools that run models and tests.
     """
     import anyio  # the SDK's own
 

@@ -119,7 +119,7 @@ def common_options() -> list[click.Parameter]:
         _common(
             ["--project-dir"],
             "DIR",
-            "The project's folder, if not this one or above.",
+            "The project's folder, if not this one or one above it.",
             directory,
         ),
         _common(
@@ -144,7 +144,7 @@ def common_options() -> list[click.Parameter]:
         _common(
             ["--log-format"],
             None,
-            "How events and errors are written.",
+            "Format of events and errors.",
             click.Choice(["text", "json"]),
         ),
         _common(["--debug"], None, "Show the stack trace of an error.", flag=True),
@@ -298,7 +298,7 @@ engine_option = click.option(
     type=click.Choice(["duckdb", "spark"]),
     default="duckdb",
     show_default=True,
-    help="Where tests run; duckdb: of data tests, those on Spark that must, and of unit tests none.",
+    help="Engine of the tests. With duckdb, data tests that need Spark still run on Spark; unit tests do not.",
 )
 """Decorator that gives a command which runs tests the option `--engine`."""
 
@@ -323,7 +323,7 @@ def select_options(function: F) -> F:
         (
             "--selector",
             "NAME",
-            "What a selector of selectors.yml selects. May be repeated.",
+            "Selector of selectors.yml whose selection is added. May be repeated.",
             Filled(str),
         ),
     )
@@ -340,10 +340,10 @@ def select_options(function: F) -> F:
         )
         function = option(function)
     options = (
-        (["--exclude"], "What to exclude, in the same words."),
+        (["--exclude"], "Words that exclude nodes, as those of --select."),
         (
             ["--select", "-s"],
-            "What to select, everything if left out. `lakesql --help` lists the words.",
+            "Words that select nodes; everything if left out. `lakesql --help` lists them.",
         ),
     )
     for names, text in options:
@@ -369,7 +369,7 @@ def defer_options(function: F) -> F:
         ),
         (
             "--defer",
-            "Let ref of a model that is not selected, and has no table here, mean the table that --state names.",
+            "For ref of a model that is not selected and has no table in this target, read the table of --state.",
         ),
     ):
         function = click.option(

@@ -26,16 +26,18 @@ line. Compiled files have them all."""
     "--dbt",
     metavar="DIR",
     type=Filled(click.Path(file_okay=False, path_type=Path)),
-    help="Folder for the project as dbt's manifest.json and catalog.json, for catalogs of data that read these.",
+    help=(
+        "Folder to which the project is written as dbt's manifest.json and catalog.json, for data catalogs that read "
+        "these."
+    ),
 )
 @click.pass_obj
 def command(given: Given, dbt: Path | None) -> None:
     """Check every file of the project and write target/manifest.json.
 
-    Every SELECT is read too, and where a table may hold something else than one expects
-    of it, a note says so. Connections, the Avro schema of a stream, and what Spark
-    alone knows of a SELECT are checked when a model runs. Neither Java nor Spark is
-    needed.
+    Every SELECT is checked too, with a note where its table may hold something
+    unexpected. Connections, the Avro schema of a stream, and what only Spark knows of a
+    SELECT are checked when a model runs. Neither Java nor Spark is needed.
     """
     from lakesql.cli import project
     from lakesql.compile.compiled import compiled_files

@@ -21,7 +21,7 @@ from lakesql.review.verdicts import VERDICTS, Verdict
 @click.option(
     "--live",
     is_flag=True,
-    help="Look at tables, checkpoints and topics as they are too: whether a run can go on with them.",
+    help="Also read tables, checkpoints and topics, to check whether a run can continue.",
 )
 @click.option(
     "--fail-on",
@@ -38,13 +38,13 @@ def command(
     live: bool,
     fail_on: Verdict | None,
 ) -> int:
-    """Say what a change does to tables and streams, before it is run.
+    """Show what a change does to tables and streams, before it is run.
 
-    The project as it is, with what is not committed, is compared with what it was:
-    without --against and --state at the commit at which this branch has left the main
-    branch. Neither Java nor Spark is needed,
-    and nothing is asked but the files; with --live the catalog, the checkpoints and the
-    brokers are. The answer is kept in target/plan.json, for the site of `lakesql docs`.
+    The project with its uncommitted changes is compared with an earlier version:
+    without --against and --state, with the commit at which this branch left the main
+    branch. Neither Java nor Spark is needed. Only files are read; with --live also the
+    catalog, the checkpoints and the brokers. The result is written to target/plan.json,
+    for the site of `lakesql docs`.
     """
     from lakesql.cli.report import say
     from lakesql.cli.review import review_project

@@ -28,24 +28,26 @@ if TYPE_CHECKING:
     default="start",
     show_default=True,
     metavar="WHERE",
-    help="`start`: where the streams start. `earliest`: the first record that is there. Or a time, such as "
-    "2026-01-31T12:00:00Z.",
+    help=(
+        "`start`: where the streams start. `earliest`: the first available record. Or a time, such as "
+        "2026-01-31T12:00:00Z."
+    ),
 )
 @click.option(
-    "--dry-run", is_flag=True, help="Say how much would be read, and write nothing."
+    "--dry-run", is_flag=True, help="Print how much would be read, and write nothing."
 )
 @click.option(
     "--abandon",
     is_flag=True,
-    help="Remove what a rebuild that broke off has written beside the table.",
+    help="Remove what an unfinished rebuild has written beside the table.",
 )
 @click.option(
     "--accept-data-loss",
     is_flag=True,
-    help="Take what the streams still hold, although their first records are gone.",
+    help="Continue with the records that the streams still have, although their first ones are gone.",
 )
 @click.option(
-    "--fail-fast", is_flag=True, help="End with the first model that fails for good."
+    "--fail-fast", is_flag=True, help="End at the first model that finally fails."
 )
 @click.pass_obj
 def command(
@@ -57,11 +59,11 @@ def command(
     accept_data_loss: bool,
     fail_fast: bool,
 ) -> int:
-    """Fill tables again from their streams, and exchange their rows in one commit.
+    """Fill tables again from their streams, and replace their rows in one commit.
 
     A table keeps its rows until the new ones are complete, and its history, tags and
-    grants after that. The model may be run meanwhile. A rebuild that broke off is
-    continued by the same command. Java is needed, for --dry-run too.
+    grants after that. The model may run meanwhile. An unfinished rebuild is continued
+    by the same command. Java is needed, also for --dry-run.
     """
     from lakesql.cli import project, selection
 

@@ -22,22 +22,24 @@ if TYPE_CHECKING:
     type=click.IntRange(min=1),
     default=1000,
     show_default=True,
-    help="About how many records: the newest.",
+    help="Approximate number of newest records.",
 )
 @click.option(
     "--mask",
     metavar="COLUMN",
     multiple=True,
-    help="A column whose values are replaced. Repeatable.",
+    help="Column whose values are masked. May be repeated.",
 )
 @click.option(
     "--output",
     "-o",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where the topics' folders go: the recorded connection of the default target, if left out.",
+    help="Folder of the recorded topics; that of the recorded connection of the default target if left out.",
 )
-@click.option("--replace", is_flag=True, help="Remove what is recorded of the topics.")
+@click.option(
+    "--replace", is_flag=True, help="Remove the existing recording of the topics first."
+)
 @click.pass_obj
 def command(
     given: Given,
@@ -50,10 +52,10 @@ def command(
     """Record a sample of a stream's topics, to run models without the broker.
 
     The target must read the stream from a broker: `lakesql record orders --target
-    prod`. Nothing is written there, and nothing held. Of a connection
-    `sources/<kind>.py` the project's own code is run. The schemas that records name by
-    ids are fetched from their registry: into the folder that stands for it on the
-    default target, or `_schemas` beside the topics' folders.
+    prod`. At the broker nothing is written, and no position is stored. For a connection
+    `sources/<kind>.py` the project's own code is run. Schemas that records name by id
+    are downloaded from their registry, to the folder that replaces it on the default
+    target, or to `_schemas` beside the topics' folders.
     """
     from lakesql.cli import project
     from lakesql.counts import count

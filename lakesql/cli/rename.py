@@ -13,16 +13,15 @@ from lakesql.cli.report import say
 @click.argument("old", metavar="OLD")
 @click.argument("new", metavar="NEW", shell_complete=complete_models)
 @click.option(
-    "--dry-run", is_flag=True, help="Say what would be taken along, and change nothing."
+    "--dry-run", is_flag=True, help="Print what would be renamed, and change nothing."
 )
 @click.pass_obj
 def command(given: Given, old: str, new: str, dry_run: bool) -> None:
-    """Let a model whose file has another name continue with its table, its ledger and
-    its checkpoint.
+    """Let a renamed model continue with its table, its ledger and its checkpoint.
 
-    OLD is the name that it had, NEW the one of its file. Tables get the new name in the
-    catalog, unless the option `table` keeps theirs; their files stay where they are. A
-    rename that broke off is continued by the same command.
+    OLD is the former name of the model, NEW the name of its file. Tables are renamed in
+    the catalog, unless the option `table` keeps their name; their files stay where they
+    are. An unfinished rename is continued by the same command.
     """
     from lakesql.cli import project
 

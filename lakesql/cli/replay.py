@@ -15,14 +15,14 @@ from lakesql.cli.report import say
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Say what would become of the dead letters, and write nothing.",
+    help="Print what would happen to the dead letters, and write nothing.",
 )
 @click.pass_obj
 def command(given: Given, name: str, dry_run: bool) -> None:
     """Read a model's dead letters again, through the model and its streams as they are
     now.
 
-    Those that can be used are written to the table, once, and marked as done; the
+    Those that are now valid are written to the table, once, and marked as done; the
     others stay dead letters.
     """
     from lakesql.cli import project

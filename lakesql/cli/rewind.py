@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     default="ledger",
     show_default=True,
     metavar="WHERE",
-    help="`ledger`: where the table stands. `checkpoint`: where the checkpoint stands, whatever the table holds. "
-    "`start`: where the streams start. Or a time, such as 2026-01-31T12:00:00Z.",
+    help=(
+        "`ledger`: where the table stands. `checkpoint`: where the checkpoint stands, whatever the table holds. "
+        "`start`: where the streams start. Or a time, such as 2026-01-31T12:00:00Z."
+    ),
 )
 @click.option(
     "--dry-run", is_flag=True, help="Print what would be done, and do nothing."
@@ -30,13 +32,15 @@ if TYPE_CHECKING:
 @click.option(
     "--allow-duplicates",
     is_flag=True,
-    help="Also if rows may be written twice: with `start` or a time, for a model without keys.",
+    help="Allow a position from which rows may be written twice: `start` or a time, for a model without keys.",
 )
 @click.option(
     "--files",
     type=click.Choice(["same", "new"]),
-    help="After `files-moved`: the files that are there now are the `same` as those that were read, or `new` ones. "
-    "Nothing else is changed.",
+    help=(
+        "After the error `files-moved`: the existing files are the `same` as those that were read, or `new` ones. "
+        "Nothing else is changed."
+    ),
 )
 @click.pass_obj
 def command(
@@ -49,7 +53,7 @@ def command(
 ) -> None:
     """Make a model continue from another position.
 
-    Creates a new checkpoint and keeps the old one beside it. No row of a table is
+    It creates a new checkpoint and keeps the old one beside it. No row of a table is
     written or removed; the next run continues from the new checkpoint.
     """
     from lakesql.cli import project

@@ -43,45 +43,48 @@ if TYPE_CHECKING:
 @click.option(
     "--once/--continuous",
     default=None,
-    help="Process the available records and stop, or continue until Ctrl-C. The target's `run:` if left out.",
+    help="Process the available records and end, or continue until Ctrl-C. The target's `run:` if left out.",
 )
 @click.option(
     "--accept-data-loss",
     is_flag=True,
-    help="Continue although unread records are gone from their topic. The table's ledger keeps which.",
+    help="Continue although unread records are gone from their topic. The table's ledger lists them.",
 )
 @click.option(
     "--full-refresh",
     is_flag=True,
-    help="Fill the tables again: the same as `lakesql rebuild` of the selection.",
+    help="Fill the tables again, as `lakesql rebuild` with the same selection.",
 )
 @click.option(
     "--plan-first",
     is_flag=True,
-    help="Show what a change since the last command does, as `lakesql plan --live` does, and ask. Needs a terminal.",
+    help=(
+        "Show what has changed since the last command, as `lakesql plan --live` does, and ask for confirmation. "
+        "Needs a terminal."
+    ),
 )
 @click.option(
     "--fail-fast",
     is_flag=True,
-    help="End the run with the first model that fails for good.",
+    help="End the run at the first model that finally fails.",
 )
 @click.option(
     "--fail-if-empty",
     is_flag=True,
-    help="Fail a model that has read nothing because no file, topic or record is there. Otherwise that is a warning.",
+    help="Fail a model that has read nothing because no file, topic or record exists. Otherwise that is a warning.",
 )
 @click.option(
     "--metrics-port",
     type=click.IntRange(0, 65_535),
     metavar="PORT",
-    help="Serve /metrics for Prometheus and /healthz at this port while the run goes on; 0 chooses one.",
+    help="Port on which /metrics for Prometheus and /healthz are served during the run; 0 chooses a free one.",
 )
 @click.option(
     "--metrics-address",
     metavar="ADDRESS",
     default="127.0.0.1",
     show_default=True,
-    help="Address that the port is opened at. Whoever reaches it can read the metrics.",
+    help="Address on which the port is opened. Anyone who can reach it can read the metrics.",
 )
 @click.option(
     "--healthy-within",
@@ -89,8 +92,10 @@ if TYPE_CHECKING:
     default="15 minutes",
     show_default=True,
     callback=read_interval,
-    help="How long a model with something left to read may take for a batch, before /healthz says so. The wait for its "
-    "trigger does not count.",
+    help=(
+        "Maximum time of a batch of a model with records to read, after which /healthz reports a failure. The wait "
+        "for its trigger does not count."
+    ),
 )
 @click.pass_obj
 def command(
@@ -107,7 +112,7 @@ def command(
     metrics_address: str,
     healthy_within: Duration,
 ) -> int:
-    """Run models: read what arrived in their streams, and write it to their tables.
+    """Run models: read new records of their streams, and write them to their tables.
 
     A table that does not exist is created first. Ctrl-C ends the run between two
     batches.

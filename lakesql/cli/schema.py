@@ -13,16 +13,16 @@ from lakesql.cli.options import Command, Given
 @click.argument("names", metavar="[STREAM]...", nargs=-1)
 @click.pass_obj
 def command(given: Given, action: str, names: tuple[str, ...]) -> None:
-    """Write what is known of streams elsewhere into the project: `lakesql schema pull`.
+    """Write schemas of registries and feeds into the project: `lakesql schema pull`.
 
-    Of streams that have a `registry` and declare no columns, the newest schema of the
-    subject, which is their contract: streams/schemas/SUBJECT.avsc, or .proto. Of the
-    feed of a group, its tables: streams/STREAM.tables.yml. All of those are asked for,
-    or the streams that are named.
+    For a stream with a `registry` and no declared columns, it writes the newest schema
+    of the subject, which is the stream's contract: streams/schemas/SUBJECT.avsc, or
+    .proto. For the feed of a group, it writes its tables: streams/STREAM.tables.yml. It
+    does so for all such streams, or for those that are named.
 
-    `lakesql schema write` writes the JSON Schemas of the project's own files, as this
-    version of lakesql reads them, into .schemas/, where editors find them: after an
-    upgrade, or in a project that `lakesql init` has not made.
+    `lakesql schema write` writes the JSON Schemas of the project's own files, for this
+    version of lakesql, to .schemas/, where editors find them: after an upgrade, or in a
+    project that was not created by `lakesql init`.
     """
     if action == "write":
         _write(given, names)

@@ -15,17 +15,16 @@ from lakesql.cli.options import Command, Given, select_options
 @click.option(
     "--full-refresh",
     is_flag=True,
-    help="Fill the tables of seeds that have not changed, too.",
+    help="Also fill the tables of seeds that have not changed.",
 )
 @click.pass_obj
 def command(
     given: Given, select: tuple[str, ...], exclude: tuple[str, ...], full_refresh: bool
 ) -> int:
-    """Fill the tables of seeds with the rows of their files, where these or their
-    contracts have changed.
+    """Fill the tables of seeds whose files or contracts have changed.
 
-    The rows of a table are replaced in one commit, its columns with them. No Java is
-    needed. `lakesql build` does so too, before it runs models. Exit code 1: a seed
+    The rows of a table are replaced in one commit, together with its columns. No Java
+    is needed. `lakesql build` also does this before it runs models. Exit code 1: a seed
     fails; 2: a value in a file is wrong, and nothing is filled.
     """
     from lakesql.cli import project, selection

@@ -39,17 +39,17 @@ if TYPE_CHECKING:
 @click.option(
     "--dead-letters",
     is_flag=True,
-    help="Show the model's dead letters: records that could not be used.",
+    help="Show the model's dead letters in place of its rows.",
 )
 @click.option(
     "--at",
     type=click.Choice(["consistent"]),
-    help="Of a group with consistent=True: the rows up to the last transaction that all of its tables have.",
+    help="For a group with consistent=True: the rows up to the last transaction that all of its tables have.",
 )
 @click.option(
     "--preview",
     is_flag=True,
-    help="Run the SELECT over the first records of its stream; write nothing.",
+    help="Run the SELECT over the first records of its stream, and write nothing.",
 )
 @click.pass_obj
 def command(
@@ -61,13 +61,12 @@ def command(
     at: str | None,
     preview: bool,
 ) -> None:
-    """Show rows of a model's table, in no order. Without --preview, no Java is needed
-    but for a view.
+    """Show rows of a model's table, in no particular order. Java is needed only for a
+    view and with --preview.
 
-    MODEL may be a seed too.
+    MODEL may also be a seed.
 
-    A table that is wider than the terminal is shown with a line for each column of a
-    row.
+    A table that is wider than the terminal is shown with one line per column of a row.
     """
     from lakesql.cli import project
     from lakesql.cli.rows import render_json, render_rows

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     type=click.Choice(["table", "json", "prometheus"]),
     default="table",
     show_default=True,
-    help="Output format; json: an object a line, prometheus: its text format.",
+    help="Output format; json: one object per line; prometheus: its text format.",
 )
 @click.pass_obj
 def command(
@@ -38,12 +38,12 @@ def command(
     exclude: tuple[str, ...],
     output: str,
 ) -> int:
-    """Show how the tables of models are: freshness, files, deletes, what is not
-    compacted. No Java is needed.
+    """Show the state of models' tables: freshness, files, deletes, uncompacted data. No
+    Java is needed.
 
-    Of seeds it shows whether their tables have the rows of their files, and since when;
-    prometheus leaves them out. With MODEL: the last day of its table. The exit code is
-    1 if a table, or the catalog, cannot be read.
+    For seeds, it shows whether their tables have the rows of their files, and since
+    when; the format prometheus leaves them out. With MODEL it shows the last day of its
+    table. The exit code is 1 if a table, or the catalog, cannot be read.
     """
     from lakesql.cli import project, selection
     from lakesql.clock import now_ms

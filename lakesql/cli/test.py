@@ -36,15 +36,17 @@ if TYPE_CHECKING:
 
 @click.command("test", cls=Command)
 @select_options
-@click.option("--unit", is_flag=True, help="Run unit tests only: no table is read.")
-@click.option("--data", is_flag=True, help="Run data tests only.")
+@click.option("--unit", is_flag=True, help="Run only unit tests, which read no table.")
+@click.option("--data", is_flag=True, help="Run only data tests.")
 @engine_option
 @click.option(
     "--record",
     metavar="NAME",
     type=Filled(str),
-    help="Write a unit test of the selected model instead: the first records of its streams, as they are recorded, and "
-    "what the model makes of them.",
+    help=(
+        "Write a unit test of the selected model instead: the first recorded records of its streams, and the rows "
+        "that the model makes of them."
+    ),
 )
 @click.option(
     "--records",
@@ -52,12 +54,12 @@ if TYPE_CHECKING:
     type=click.IntRange(1),
     default=10,
     show_default=True,
-    help="How many of each stream.",
+    help="Number of records of each stream.",
 )
 @click.option(
     "--full",
     is_flag=True,
-    help="Read all rows of tables, those too that a test has passed before.",
+    help="Read all rows of tables, also those that a test has passed before.",
 )
 @click.option(
     "--output",
@@ -70,8 +72,10 @@ if TYPE_CHECKING:
 @click.option(
     "--fail-on",
     type=click.Choice(["failures", "needs-spark"]),
-    help="`failures`: a unit test that needs Spark is no failure. `needs-spark`: exit with 3 where one does, if none "
-    "fails. Left out, one that was not answered is exit code 1, as one that fails.",
+    help=(
+        "`failures`: a unit test that needs Spark is not a failure. `needs-spark`: exit with 3 if one needs Spark "
+        "and none fails. If left out, a unit test without an answer is a failure, with exit code 1."
+    ),
 )
 @click.pass_obj
 def command(
@@ -89,11 +93,11 @@ def command(
 ) -> int:
     """Run unit tests of models, and data tests of their tables.
 
-    Both run on DuckDB. What is not known to mean the same there as on Spark is not
-    answered there: a unit test says so, and for data tests Spark is started. Data tests
-    read the tables as they are, and write nothing but failing rows where a test stores
-    them. Exit code 1: a test fails, cannot be run, or needs Spark and has not got it;
-    warnings leave it at 0.
+    Both run on DuckDB. A test is not run there if it might have another result than on
+    Spark: a unit test reports this, and for data tests Spark is started. Data tests
+    read the tables as they are, and write only the failing rows of a test that stores
+    them. Exit code 1: a test fails, cannot be run, or needs Spark but does not run on
+    it; warnings do not change the exit code.
     """
     from lakesql.cli import project, selection
     from lakesql.cli.report import say
