@@ -80,8 +80,7 @@ class Tables:
         read=_read_name,
     )
     rename: Mapping[str, str] = option(
-        "Names of single models, by the source table, which `name` does not apply to: {'public.Orders': "
-        "'orders_old'}.",
+        "Names of single models by source table, which take precedence over `name`: {'public.Orders': 'orders_old'}.",
         factory=dict,
         read=_read_renamed,
         is_hashed=False,

@@ -224,18 +224,18 @@ class RewriteDataFiles:
 
     trigger: Duration | None = option(_TRIGGER, default=None, read=_read_interval)
     small_files: int = option(
-        "Number of data files in a partition below three quarters of the target file size from which on a rewrite is "
-        "due. The default is 16 in modes that change rows, as each change reads small files too.",
+        "A rewrite is due at this many small data files in a partition: those below three quarters of the target "
+        "file size. The default is 16 in modes that change rows, as each change reads small files too.",
         default=32,
         read=_read_int,
     )
     delete_ratio: float = option(
-        "Share of the rows in data files that are deleted, from which on a rewrite is due.",
+        "A rewrite is due when this share of the rows in data files is deleted.",
         default=0.1,
         read=_read_share,
     )
     delete_files: int = option(
-        "Number of delete files from which on a rewrite is due, without those that the last rewrite left.",
+        "A rewrite is due at this many delete files, not counting those that the last rewrite left.",
         default=64,
         read=_read_int,
     )
@@ -266,16 +266,16 @@ class RewriteDataFiles:
         "Data files smaller than this are rewritten.", None, parse_size
     )
     min_input_files: int | None = _iceberg(
-        "Number of files in a group from which on the group is rewritten.",
+        "A group of at least this many files is rewritten.",
         None,
         _read_int,
     )
     rewrite_all: bool | None = _iceberg("Whether every data file is rewritten.", None)
     delete_file_threshold: int = _iceberg(
-        "Number of delete files from which on a data file is rewritten.", 5, _read_int
+        "A data file with at least this many delete files is rewritten.", 5, _read_int
     )
     delete_ratio_threshold: float = _iceberg(
-        "Share of deleted rows from which on a data file is rewritten.",
+        "A data file with at least this share of deleted rows is rewritten.",
         0.05,
         _read_share,
     )
@@ -300,8 +300,8 @@ class RewritePositionDeleteFiles:
 
     trigger: Duration | None = option(_TRIGGER, default=None, read=_read_interval)
     delete_files: int = option(
-        "Number of delete files from which on a rewrite is due. It also follows each rewrite of data files that had "
-        "delete files.",
+        "A rewrite is due at this many delete files. It also follows each rewrite of data files that had delete "
+        "files.",
         default=64,
         read=_read_int,
     )
@@ -329,7 +329,7 @@ class RewriteManifests:
 
     trigger: Duration | None = option(_TRIGGER, default=None, read=_read_interval)
     manifests: int = option(
-        "Number of manifests from which on a rewrite is due.",
+        "A rewrite is due at this many manifests.",
         default=100,
         read=_read_int,
     )
@@ -368,7 +368,7 @@ class ExpireSnapshots:
         read=_read_interval,
     )
     snapshots: int = option(
-        "Number of snapshots that can expire from which on the procedure is due before its time.",
+        "The procedure is due before its time at this many snapshots that can expire.",
         default=1_000,
         read=_read_int,
     )
