@@ -112,7 +112,7 @@ CONDITIONS: dict[str, Condition] = {
         "Correct the file as docs/own-sources.md describes.",
     ),
     "bad-trigger": Condition(
-        "`trigger` is neither `available_now` nor an interval.",
+        "`trigger` is neither `available_now` nor an interval, nor `on change` in a mode over tables.",
         "Write `available_now`, or an interval such as `30 seconds`.",
     ),
     "bad-vars": Condition(
@@ -1289,7 +1289,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "unknown-connection-type": Condition(
         "A connection has no type, or one that lakesql does not know.",
-        "Use `recorded`, `files`, `rate`, `kafka` or `registry`.",
+        "Use `files`, `kafka`, `kinesis`, `mqtt`, `pulsar`, `rate`, `recorded`, `registry` or `sqs`, or a file of "
+        "the project: `sources/NAME.py`.",
     ),
     "unknown-field": Condition(
         "A SELECT uses a field that a struct does not have.",

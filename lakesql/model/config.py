@@ -346,7 +346,9 @@ class TableConfig:
         read=lambda node: read_entries(node, _read_property),
     )
     on_schema_change: SchemaChange = option(
-        "What happens if the columns of the SELECT and of the table differ.",
+        "What happens if the columns of the SELECT and of the table differ: `append_new_columns` adds and widens "
+        "columns, `sync_all_columns` also drops those that the SELECT lacks, `ignore` leaves the table as it is, "
+        "`fail` is an error.",
         default="append_new_columns",
     )
     max_dead_letter_ratio: float = option(

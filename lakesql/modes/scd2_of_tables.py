@@ -41,7 +41,9 @@ class Scd2OfTables(Refreshed):
     valid_to: str = valid_to_option()
     is_current: str = is_current_option()
     on_schema_change: SchemaChange = option(
-        "What happens if the columns of the SELECT and of the table differ.",
+        "What happens if the columns of the SELECT and of the table differ: `append_new_columns` adds and widens "
+        "columns, `sync_all_columns` also drops those that the SELECT lacks, `ignore` leaves the table as it is, "
+        "`fail` is an error.",
         default="append_new_columns",
     )
 
