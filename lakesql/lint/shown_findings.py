@@ -6,14 +6,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from lakesql import __version__
 from lakesql.errors import Place, hide_secrets, render_line
 from lakesql.lint.all_rules import MODULES, load_rule
 from lakesql.lint.finding import LintFinding, Span, TextEdit
-from lakesql.lint.rule import Rule
+
+if TYPE_CHECKING:
+    from lakesql.lint.rule import Rule
 
 
 def render_finding(finding: LintFinding, name: str, texts: Mapping[str, str]) -> str:
