@@ -1,7 +1,7 @@
 """All conditions by name, each with its meaning and the advice: the source of
 `docs/errors.md`.
 
-Apart from `errors.py`, as it is a table that grows; sorted by name.
+Apart from `errors.py`, as it is a table that grows.
 """
 
 from __future__ import annotations

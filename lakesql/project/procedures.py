@@ -640,8 +640,8 @@ class Maintenance:
         read=_read_share,
     )
     max_time: Duration = option(
-        "Maximum time of a procedure; a longer one is cancelled and leaves the table as it was. `lakesql maintain "
-        "--now` has no such limit.",
+        "Maximum time of a procedure; a longer one is cancelled, and what it has not committed by then is discarded. "
+        "`lakesql maintain --now` has no such limit.",
         default=Duration("10 minutes", 600_000),
         read=_read_interval,
     )
