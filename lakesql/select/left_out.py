@@ -22,7 +22,7 @@ class LeftOut:
     fields: frozenset[tuple[str, ...]]
 
     @property
-    def cut(self) -> frozenset[str]:
+    def without_fields(self) -> frozenset[str]:
         """The columns that stay without one of their fields."""
         return frozenset(path[0] for path in self.fields)
 
@@ -33,17 +33,17 @@ def without_excepted(
     """Those of the columns of a star that its EXCEPT does not leave out, each with
     whether all of its fields stay."""
     dropped: set[int] = set()
-    cut: set[int] = set()
+    partial: set[int] = set()
     for _, source in sources:
         left_out = excepted(star, sources, source)
         for column in source.columns or ():
             if column.folded in left_out.columns:
                 dropped.add(id(column))
-            elif column.folded in left_out.cut:
-                cut.add(id(column))
+            elif column.folded in left_out.without_fields:
+                partial.add(id(column))
     for column in columns:
         if id(column) not in dropped:
-            yield column, id(column) not in cut
+            yield column, id(column) not in partial
 
 
 def excepted(star: exp.Expr, sources: Sources, one: Relation) -> LeftOut:

@@ -67,7 +67,9 @@ def _changed_by(
     shown = _shown_by(star, joins)
     if shown and not _has_other_options(star):
         left_out = [_left_out(star, item, joins) for item in shown]
-        yield frozenset[str]().union(*(it.columns | it.cut for it in left_out))
+        yield frozenset[str]().union(
+            *(it.columns | it.without_fields for it in left_out)
+        )
 
 
 def _left_out(star: exp.Expr, one: ViewItem, joins: tuple[ViewJoin, ...]) -> LeftOut:
