@@ -234,12 +234,18 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A sentence that suggests the known name nearest to `name`, or lists the known
     names when none is near."""
     names = sorted(set(known))
-    in_small_letters = {known_name.lower(): known_name for known_name in names}
-    close = difflib.get_close_matches(name.lower(), in_small_letters, n=1, cutoff=0.6)
-    if close:
-        return f"Did you mean '{in_small_letters[close[0]]}'?"
+    if close := nearest(name, names):
+        return f"Did you mean '{close}'?"
     more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
     return f"Known: {', '.join(names[:MAX_LISTED])}{more}." if names else ""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name most similar to `name`, whatever their capitals; '' if none is
+    similar."""
+    spelled = {known_name.lower(): known_name for known_name in known}
+    close = difflib.get_close_matches(name.lower(), spelled, n=1, cutoff=0.6)
+    return spelled[close[0]] if close else ""
 
 
 def quoted(names: Iterable[str]) -> str:

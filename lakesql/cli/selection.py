@@ -3,7 +3,6 @@ and tests that its options select."""
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project, said_words, show_warnings
 from lakesql.cli.report import say
-from lakesql.errors import UsageError, quoted
+from lakesql.errors import UsageError, nearest, quoted
 from lakesql.graph.graph import Graph, GraphNode, with_results, with_states
 from lakesql.graph.manifest import Manifest
 from lakesql.graph.selector import Selection, asks_for, parse_selection, select_nodes
@@ -297,8 +296,8 @@ def _nearest(word: str, manifest: Manifest) -> str:
         for stream in manifest.streams
         if stream.lower() not in near
     }
-    close = difflib.get_close_matches(name.lower(), near, n=1, cutoff=0.6)
-    return f"Did you mean '{before}{near[close[0]]}{after}'?" if close else ""
+    close = nearest(name, near)
+    return f"Did you mean '{before}{near[close]}{after}'?" if close else ""
 
 
 _PLAIN = re.compile(r"((?:@|\d*\+)?)([^:/,+@]+)((?:\+\d*)?)")

@@ -6,13 +6,12 @@ Iceberg ignores a property that it does not know, and reads every word but `true
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from typing import Literal
 
 from lakesql.decode import Node
-from lakesql.errors import ProjectError, did_you_mean, misspelt
+from lakesql.errors import ProjectError, did_you_mean, misspelt, nearest
 from lakesql.project.iceberg_options import ICEBERG
 
 Takes = Literal[
@@ -93,8 +92,8 @@ def _refuse_unknown(key: str, node: Node) -> None:
     known = [*TAKES, *BY_COLUMN]
     if not key.lower().startswith(_PREFIXES) and not misspelt(key, known):
         return
-    near = difflib.get_close_matches(key.lower(), known, n=1, cutoff=0.6)
-    meant = f"Did you mean '{near[0]}'? " if near else ""
+    near = nearest(key, known)
+    meant = f"Did you mean '{near}'? " if near else ""
     raise ProjectError.of(
         "unknown-option",
         f"Iceberg {ICEBERG} has no table property '{key}'.",
