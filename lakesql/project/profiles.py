@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from lakesql.decode import (
     Node,
@@ -333,6 +333,22 @@ def _check_maintenance(node: Node) -> Node:
     return node
 
 
+class NamesRegistry(Protocol):
+    """What names a connection to a schema registry: a stream."""
+
+    @property
+    def name(self) -> str:
+        """Its own name."""
+
+    @property
+    def registry(self) -> str:
+        """The name of the connection."""
+
+    @property
+    def place(self) -> Place:
+        """The place of its entry."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """One output of a profile: everything that differs between a laptop, CI and
@@ -405,16 +421,16 @@ class Target:
         """The folder of a model's checkpoint."""
         return f"{self.checkpoints.rstrip('/')}/{model}"
 
-    def registry_of(self, name: str, stream: str, place: Place) -> Registry:
-        """The schema registry `name`. Raises `ProjectError` (`unknown-connection`) if
-        the target has none; `stream` names it at `place`."""
-        if name in self.registries:
-            return self.registries[name]
+    def registry_of(self, stream: NamesRegistry) -> Registry:
+        """The schema registry that a stream names. Raises `ProjectError`
+        (`unknown-connection`) if the target has none of this name."""
+        if stream.registry in self.registries:
+            return self.registries[stream.registry]
         raise ProjectError.of(
             "unknown-connection",
-            f"Target '{self.name}' has no connection '{name}' of type 'registry', which '{stream}' names.",
-            fix=did_you_mean(name, self.registries),
-            place=place,
+            f"Target '{self.name}' has no connection '{stream.registry}' of type 'registry', which '{stream.name}' names.",
+            fix=did_you_mean(stream.registry, self.registries),
+            place=stream.place,
         )
 
 

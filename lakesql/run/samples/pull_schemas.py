@@ -53,10 +53,7 @@ def pull_schemas(manifest: Manifest, names: Sequence[str]) -> list[PulledSchema]
             texts |= pull_tables(manifest, each)
         else:
             texts |= _files_of(
-                _newest(
-                    manifest.target.registry_of(each.registry, each.name, each.place),
-                    each,
-                ),
+                _newest(manifest.target.registry_of(each), each),
                 schema_path(each, folder),
             )
     return [_write(manifest.directory, path, text) for path, text in texts.items()]

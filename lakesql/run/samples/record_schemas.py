@@ -28,7 +28,7 @@ def record_schemas(
     Returns the files written. Raises what asking the registry raises; then no schema of
     an id is written.
     """
-    registry = manifest.target.registry_of(stream.registry, stream.name, stream.place)
+    registry = manifest.target.registry_of(stream)
     named = sorted({id_ for record in records for id_ in find_ids(stream, record)})
     found = [each for id_ in named if (each := fetch_schema(registry, id_)) is not None]
     files = {path: text for each in found for path, text in _files_of(each, folder)}

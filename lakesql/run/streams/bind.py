@@ -183,7 +183,7 @@ def events_folder(checkpoints: str, events: Source, stream: Stream) -> str:
 def _with_registry(manifest: Manifest, binding: StreamBinding) -> StreamBinding:
     """The binding with the stream's registry, and with no schema fetched yet."""
     stream = binding.stream
-    registry = manifest.target.registry_of(stream.registry, stream.name, stream.place)
+    registry = manifest.target.registry_of(stream)
     checkpoints = manifest.target.checkpoints.rstrip("/")
     folder = f"{checkpoints}/{SCHEMAS_FOLDER}/{stream.registry}-{registry.digest}"
     none = StreamSchemas(stream.wire, has_globals=registry.has_globals)

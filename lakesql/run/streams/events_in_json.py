@@ -44,7 +44,7 @@ def in_json(
     """
     if not stream.registry:
         return [*records]
-    registry = target.registry_of(stream.registry, stream.name, stream.place)
+    registry = target.registry_of(stream)
     if is_recorded and not registry.path:
         raise ProjectError.of(
             "registry-options",

@@ -193,11 +193,7 @@ def _values_of(
         records = [
             replace(record, value=body_of(wire, "value", record)) for record in records
         ]
-    elif (
-        stream.registry
-        and is_recorded
-        and not target.registry_of(stream.registry, stream.name, stream.place).path
-    ):
+    elif stream.registry and is_recorded and not target.registry_of(stream).path:
         return []
     return values_in(
         in_json(records, stream, target, is_recorded=is_recorded), stream, route
