@@ -317,8 +317,8 @@ class _ReadSelect:
         neither the column, nor a field on the way to it, is in its EXCEPT."""
         time = source.offers()
         assert time is not None
-        others = [(it.name,) for it in self.sources if it.name != source.name]
-        left_out = left_out_of(star, [(source.name,)], others)
+        named = [(it.name, ()) for it in self.sources]
+        left_out = left_out_of(star, [(source.name, ())], named)
         if column in left_out.columns:
             return False
         return not any(

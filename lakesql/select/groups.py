@@ -84,12 +84,7 @@ def groups_of(
                 else key.sql("spark", normalize_functions=False)
             )
             keys.append((text_of, key))
-    made = {
-        expression.alias.lower(): (expression.this, sources_below)
-        for select_below, sources_below in map(walk.flowing.__getitem__, read.selects)
-        for expression in select_below.expressions
-        if isinstance(expression, exp.Alias)
-    }
+    made = made_below(read, walk)
     below = [(name, expression) for name, (expression, _) in made.items()]
     steps = window_steps(
         [*(("window", key) for _, key in keys), *plain.items(), *below]
@@ -97,6 +92,17 @@ def groups_of(
     return _groups(
         [*plain.items()] if group.args.get("all") else keys, plain, sources, made, steps
     )
+
+
+def made_below(read: Relation, walk: Walk) -> dict[str, tuple[exp.Expr, Sources]]:
+    """What the columns are made of that the SELECTs below name, by name, each with what
+    its SELECT reads."""
+    return {
+        expression.alias.lower(): (expression.this, sources)
+        for select, sources in map(walk.flowing.__getitem__, read.selects)
+        for expression in select.expressions
+        if isinstance(expression, exp.Alias)
+    }
 
 
 def _outputs(
@@ -159,6 +165,34 @@ def ordinal(key: exp.Expr) -> slice:
         isinstance(key, exp.Literal) and not key.is_string and key.name.isdigit()
     )
     return slice(int(key.name) - 1, int(key.name)) if is_number else slice(0)
+
+
+def named_keys(select: exp.Select, sources: Sources) -> Iterator[exp.Expr]:
+    """The expressions of a SELECT's GROUP BY; a number or an alias is replaced by the
+    column that it names."""
+    group = select.args.get("group")
+    if group is None:
+        return
+    aliased = {
+        it.alias.lower(): it.this
+        for it in select.expressions
+        if isinstance(it, exp.Alias)
+    }
+    for key in group.expressions:
+        if named := select.expressions[ordinal(key)]:
+            yield named[0].unalias()
+        elif isinstance(key, exp.Column) and not _is_read(key, sources):
+            yield aliased.get(key.name.lower(), key)
+        else:
+            yield key
+
+
+def _is_read(key: exp.Column, sources: Sources) -> bool:
+    """Whether a key is certainly a column of what the SELECT reads, which precedes an
+    alias of the same name."""
+    if key.table:
+        return True
+    return any(key.name.lower() in (source.index or {}) for _, source in sources)
 
 
 def distinct_groups(

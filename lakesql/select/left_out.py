@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -11,6 +11,10 @@ from lakesql.select.relation import QueryColumn, Relation, Sources
 
 Qualifier = tuple[str, ...]
 """The parts, in lower case, by which a column of a relation may be qualified."""
+
+Named = tuple[str, tuple[str, ...]]
+"""A relation's name in FROM, '' if it has none, and the parts of the name of its table,
+in lower case; none of another relation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,31 +52,18 @@ def without_excepted(
 
 def excepted(star: exp.Expr, sources: Sources, one: Relation) -> LeftOut:
     """What the EXCEPT of a star over these sources leaves out of one of them."""
-    own: list[Qualifier] = []
-    others: list[Qualifier] = []
-    for name, source in sources:
-        found = own if source is one else others
-        found += qualifiers_of(name, source.path)
-    return left_out_of(star, own, others)
-
-
-def qualifiers_of(name: str, path: tuple[str, ...]) -> Iterator[Qualifier]:
-    """The qualifiers of the columns of a relation: its alias, or its name with
-    namespace and catalog, the `path`."""
-    if name:
-        yield (name.lower(),)
-    for start in range(len(path) - 1):
-        yield path[start:]
+    own = [(name, source.path) for name, source in sources if source is one]
+    return left_out_of(star, own, [(name, source.path) for name, source in sources])
 
 
 def left_out_of(
-    star: exp.Expr, own: Iterable[Qualifier], others: Iterable[Qualifier] = ()
+    star: exp.Expr, own: Iterable[Named], named: Iterable[Named]
 ) -> LeftOut:
-    """What the EXCEPT of a star leaves out of the relation that the qualifiers `own`
-    are of; `others` are those of the relations beside it. As in Spark, a name that may
+    """What the EXCEPT of a star leaves out of the relation with the names `own`;
+    `named` are the names of all relations of its FROM. As in Spark, a name that may
     begin with a qualifier does so, and one without a qualifier is of any relation."""
-    mine = frozenset(own)
-    known = mine.union(others)
+    mine = {qualifier for each in own for qualifier in qualifiers_of(*each)}
+    known = {qualifier for each in named for qualifier in qualifiers_of(*each)}
     columns: set[str] = set()
     fields: set[tuple[str, ...]] = set()
     for item in _items(star):
@@ -84,6 +75,15 @@ def left_out_of(
         else:
             fields.add(path)
     return LeftOut(frozenset(columns), frozenset(fields))
+
+
+def qualifiers_of(name: str, path: tuple[str, ...]) -> Iterator[Qualifier]:
+    """The qualifiers of the columns of a relation: its alias, or its name with
+    namespace and catalog, the `path`."""
+    if name:
+        yield (name.lower(),)
+    for start in range(len(path) - 1):
+        yield path[start:]
 
 
 def is_left_out(node: exp.Expr) -> bool:
@@ -102,7 +102,7 @@ def _path(item: exp.Expr) -> tuple[str, ...]:
 
 
 def _split(
-    path: tuple[str, ...], qualifiers: frozenset[Qualifier]
+    path: tuple[str, ...], qualifiers: Collection[Qualifier]
 ) -> tuple[Qualifier, tuple[str, ...]]:
     """The qualifier of a name, () if it has none, and the rest of it."""
     for depth in range(1, len(path)):

@@ -14,7 +14,7 @@ from lakesql.select.functions import AGGREGATES
 from lakesql.select.generators import is_generator
 from lakesql.select.groups import ordinal
 from lakesql.select.kept_tree import take_tree
-from lakesql.select.left_out import left_out_of, qualifiers_of
+from lakesql.select.left_out import left_out_of
 from lakesql.select.lineage_edges import (
     NOTHING,
     ColumnOf,
@@ -433,14 +433,7 @@ def _without_excepted(
     """One of the entries of a FROM without the columns that the EXCEPT of a star leaves
     out."""
     left_out = left_out_of(
-        star,
-        [*qualifiers_of(entry.name, entry.path)],
-        [
-            qualifier
-            for other in entries
-            if other is not entry
-            for qualifier in qualifiers_of(other.name, other.path)
-        ],
+        star, [(entry.name, entry.path)], [(each.name, each.path) for each in entries]
     )
     columns = tuple(
         (name, made)

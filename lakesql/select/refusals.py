@@ -7,8 +7,8 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from lakesql.names import CHANGE, RECORD
-from lakesql.select.groups import is_sets, ordinal
-from lakesql.select.relation import Relation, Walk, last_mark, offset_of
+from lakesql.select.groups import is_sets, made_below, named_keys
+from lakesql.select.relation import Relation, Sources, Walk, last_mark, offset_of
 from lakesql.select.sqltext import clause, projections
 from lakesql.words import answer
 
@@ -162,14 +162,14 @@ def refuse_session_alone(
 ) -> None:
     """Notes a SELECT of whose groups a session is all that tells them apart: of a
     stream, Spark grows the sessions of a key, and constants are none."""
-    keys = [key for key in _group_keys(select) if not isinstance(key, exp.Literal)]
-    made = {
-        column.alias.lower(): column.this
-        for below, _ in (walk.flowing[each] for each in read.selects)
-        for column in below.expressions
-        if isinstance(column, exp.Alias)
-    }
-    if keys and all(_is_session(made.get(key.name.lower(), key)) for key in keys):
+    _, sources = walk.flowing[mark]
+    keys = [
+        key for key in _group_keys(select, sources) if not isinstance(key, exp.Literal)
+    ]
+    made = made_below(read, walk)
+    if keys and all(
+        _is_session(made.get(key.name.lower(), (key, ()))[0]) for key in keys
+    ):
         sessions = (
             token.start
             for token in walk.text.tokens
@@ -182,7 +182,7 @@ def refuse_session_alone(
         )
 
 
-def _group_keys(select: exp.Select) -> list[exp.Expr]:
+def _group_keys(select: exp.Select, sources: Sources) -> list[exp.Expr]:
     """What a SELECT groups its rows by, where it names a column of its own what that is
     made of; nothing where it groups in several ways."""
     group = select.args.get("group")
@@ -191,18 +191,7 @@ def _group_keys(select: exp.Select) -> list[exp.Expr]:
     ]
     if group is None or group.args.get("all"):
         return [column.unalias() for column in plain]
-    if is_sets(group):
-        return []
-    made = {column.alias_or_name.lower(): column.unalias() for column in plain}
-    keys = [
-        next(iter(select.expressions[ordinal(key)]), key) for key in group.expressions
-    ]
-    return [
-        made.get(key.name.lower(), key)
-        if isinstance(key, exp.Column) and not key.table
-        else key.unalias()
-        for key in keys
-    ]
+    return [] if is_sets(group) else [*named_keys(select, sources)]
 
 
 def _is_session(key: exp.Expr) -> bool:

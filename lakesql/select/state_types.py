@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from lakesql.select.columns import starred
 from lakesql.select.derive import derive_type, sum_type
+from lakesql.select.groups import named_keys
 from lakesql.select.left_out import excepted, is_left_out
 from lakesql.select.relation import Relation, Sources, Walk, mark_of
 from lakesql.select.same_state import UNKNOWN_TYPES
@@ -32,9 +33,9 @@ def state_types(walk: Walk, tree: exp.Query) -> str:
     parts: list[str] = []
     for mark in sorted(walk.flowing.keys() & walk.shapes.keys()):
         select, sources = walk.flowing[mark]
-        group = select.args.get("group")
-        if group is not None or mark in walk.text.aggregates:
-            parts += [_typed([key], sources) for key in _keys(select, group, sources)]
+        is_grouped = select.args.get("group") is not None
+        if is_grouped or mark in walk.text.aggregates:
+            parts += [_typed([key], sources) for key in named_keys(select, sources)]
             parts += [_buffer(call, sources) for call in _own(select, exp.AggFunc)]
         if select.args.get("distinct"):
             parts.append(_typed(select.expressions, sources))
@@ -91,35 +92,6 @@ def _starred(star: exp.Expr, sources: Sources) -> list[str] | None:
                 return None
             types.append(column.type.text)
     return types
-
-
-def _keys(
-    select: exp.Select, group: exp.Expr | None, sources: Sources
-) -> Iterator[exp.Expr]:
-    """The expressions by which a SELECT groups; a number or an alias is replaced by the
-    column that it names."""
-    if group is None:
-        return
-    aliased = {
-        it.alias.lower(): it.this
-        for it in select.expressions
-        if isinstance(it, exp.Alias)
-    }
-    for key in group.expressions:
-        if key.is_int and 0 < int(key.name) <= len(select.expressions):
-            yield select.expressions[int(key.name) - 1].unalias()
-        elif isinstance(key, exp.Column) and not _is_read(key, sources):
-            yield aliased.get(key.name.lower(), key)
-        else:
-            yield key
-
-
-def _is_read(key: exp.Column, sources: Sources) -> bool:
-    """Whether a key is certainly a column of what the SELECT reads, which precedes an
-    alias of the same name."""
-    if key.table:
-        return True
-    return any(key.name.lower() in (source.index or {}) for _, source in sources)
 
 
 def _own(select: exp.Select, kind: type[exp.Expr]) -> Iterator[exp.Expr]:

@@ -74,16 +74,8 @@ def _changed_by(
 
 def _left_out(star: exp.Expr, one: ViewItem, joins: tuple[ViewJoin, ...]) -> LeftOut:
     """What the EXCEPT of a star leaves out of one entry of FROM."""
-    return left_out_of(
-        star,
-        [*qualifiers_of(one.alias, one.path)],
-        [
-            qualifier
-            for item in items_of(joins)
-            if item is not one
-            for qualifier in qualifiers_of(item.alias, item.path)
-        ],
-    )
+    named = [(item.alias, item.path) for item in items_of(joins)]
+    return left_out_of(star, [(one.alias, one.path)], named)
 
 
 def _has_other_options(star: exp.Expr) -> bool:
