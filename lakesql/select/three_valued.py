@@ -53,6 +53,16 @@ def find_undecided(condition: exp.Expr, use: Use) -> tuple[str, str] | None:
     return f"{found} {reason}", fix
 
 
+def filters_of(tree: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
+    """The conditions of all WHERE, HAVING and ON clauses of a query and of the queries
+    in it, each with its word."""
+    for clause in tree.find_all(exp.Where, exp.Having):
+        yield clause.key.upper(), clause.this
+    for join in tree.find_all(exp.Join):
+        if (condition := join.args.get("on")) is not None:
+            yield "ON", condition
+
+
 def possible_truths(
     expression: exp.Expr, free: exp.Expr | None = None
 ) -> frozenset[Truth]:

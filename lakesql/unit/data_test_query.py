@@ -34,7 +34,13 @@ from lakesql.select.assumed_values import number_of
 from lakesql.select.query import parse_query, read_expression
 from lakesql.select.relation import offset_of, typed_columns
 from lakesql.select.sqltext import Findings, read_text
-from lakesql.select.three_valued import Truth, Use, find_undecided, possible_truths
+from lakesql.select.three_valued import (
+    Truth,
+    Use,
+    filters_of,
+    find_undecided,
+    possible_truths,
+)
 from lakesql.stream.stream import Column
 from lakesql.stream.types import stored_type
 from lakesql.template.evaluate import Names
@@ -495,27 +501,14 @@ def check_can_fail(tree: exp.Expr, sql: str, findings: Findings) -> None:
             what = f'"{quoted.this}" is a text in Spark\'s SQL, so that this part is the same for every row.'
             fix = f"Names are quoted by backticks: `{quoted.this}`."
             findings.add("bad-expression", offset_of(quoted), what, fix=fix)
-        if Truth.TRUE in possible_truths(clause.this):
-            continue
-        what, fix = find_undecided(clause.this, "filter") or (
-            "It is true for no row.",
-            "",
-        )
-        findings.add(
-            "bad-expression",
-            offset_of(clause.this),
-            f"{clause.key.upper()}: {what}",
-            fix=fix,
-        )
-    for join in tree.find_all(exp.Join):
-        condition = join.args.get("on")
-        if condition is None or Truth.TRUE in possible_truths(condition):
-            continue
-        what, fix = find_undecided(condition, "filter") or (
-            "It is true for no row.",
-            "",
-        )
-        findings.add("bad-expression", offset_of(condition), f"ON: {what}", fix=fix)
+    for word, condition in filters_of(tree):
+        if Truth.TRUE not in possible_truths(condition):
+            what, fix = find_undecided(condition, "filter") or (
+                "It is true for no row.",
+                "",
+            )
+            offset = offset_of(condition)
+            findings.add("bad-expression", offset, f"{word}: {what}", fix=fix)
     for limit in tree.find_all(exp.Limit):
         if number_of(limit.expression) == 0:
             what = "LIMIT 0 leaves no row: the test cannot fail."
@@ -523,10 +516,9 @@ def check_can_fail(tree: exp.Expr, sql: str, findings: Findings) -> None:
     for difference in tree.find_all(exp.Except):
         if difference.this.unnest() == difference.expression.unnest():
             what = "EXCEPT: both sides are the same SELECT, so that nothing is left."
+            offset = offset_of(difference.expression)
             fix = "Compare it with another one."
-            findings.add(
-                "bad-expression", offset_of(difference.expression), what, fix=fix
-            )
+            findings.add("bad-expression", offset, what, fix=fix)
 
 
 def _quoted_constants(condition: exp.Expr, sql: str) -> Iterator[exp.Literal]:

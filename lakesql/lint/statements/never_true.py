@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from lakesql.lint.finding import RuleMatch
 from lakesql.lint.linted_model import LintedModel
-from lakesql.select.three_valued import Truth, possible_truths
+from lakesql.select.three_valued import Truth, filters_of, possible_truths
 
 
 class NeverTrue:
@@ -42,22 +42,12 @@ WHERE status IN ('paid', 'cancelled')
         """A match for each such condition. Conditions without columns, such as `WHERE
         false`, are left out, as they are meant; and so are comparisons with NULL, which
         are LK051's."""
-        for read in model.selects:
-            for condition in _conditions(read.select):
-                is_plain = condition.find(exp.Column) and not condition.find(exp.Null)
-                if is_plain and Truth.TRUE not in possible_truths(condition):
-                    what = "This is true of no row: its parts contradict each other."
-                    fix = "Join alternatives by OR, or correct a value."
-                    yield model.found_at(condition, what, fix)
-
-
-def _conditions(select: exp.Expr) -> Iterator[exp.Expr]:
-    for clause in ("where", "having"):
-        if (found := select.args.get(clause)) is not None:
-            yield found.this
-    for join in select.args.get("joins") or ():
-        if (found := join.args.get("on")) is not None:
-            yield found
+        for _, condition in filters_of(model.read.tree):
+            is_plain = condition.find(exp.Column) and not condition.find(exp.Null)
+            if is_plain and Truth.TRUE not in possible_truths(condition):
+                what = "This is true of no row: its parts contradict each other."
+                fix = "Join alternatives by OR, or correct a value."
+                yield model.found_at(condition, what, fix)
 
 
 RULE = NeverTrue()
