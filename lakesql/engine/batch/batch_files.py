@@ -3,8 +3,6 @@ the types of their streams, with which columns, and in which order."""
 
 from __future__ import annotations
 
-from functools import partial
-
 from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.engine.sources.binding import StreamBinding
@@ -36,13 +34,8 @@ def open_files(
     `RunError` for files whose types are not those of the contract.
     """
     check_file_types(session, arrived, bindings)
-    say = None if emit is None else partial(_note, emit)
-    arrived = with_nanoseconds(session, arrived, bindings, say)
+    arrived = with_nanoseconds(session, arrived, bindings, emit)
     return arrived, batch_bindings(session, arrived, bindings, emit)
-
-
-def _note(emit: Emit, text: str) -> None:
-    emit(Noted(text))
 
 
 def check_files(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
@@ -14,6 +16,7 @@ from lakesql.engine.batch.analyze import landing_columns
 from lakesql.engine.ledger.swap import drop_table
 from lakesql.engine.spark.catalog_views import refuse_view
 from lakesql.events import Emit, Noted, StepApplied
+from lakesql.model.config import SchemaChange
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.names import DELETED_AT, MEMORY_SUFFIXES
 from lakesql.plan.steps import check_mergeable, plan_table
@@ -89,20 +92,17 @@ class TableSync:
     def _apply(self, spec: TableSpec) -> None:
         """Make or alter the model's table, or one of what its batches remember: that
         one takes every column that comes."""
-        model, is_memory = self._select.model, spec.name != self._select.model.table
+        model, name = self._select.model, self._select.model.name
         state = load_table_state(self._catalog, spec.name)
-        if state is None and not is_memory:
-            refuse_view(self._session, model)
-            self._drop_memories()
-        name = model.name
-        for step in plan_table(
-            name,
-            spec,
-            "sync_all_columns" if is_memory else model.config.on_schema_change,
-            state,
-            list_namespaces(self._catalog),
-            {} if is_memory else self._select.compared,
-        ):
+        policy: SchemaChange = "sync_all_columns"
+        compared: Mapping[str, tuple[str, ...]] = {}
+        if spec.name == model.table:
+            policy, compared = model.config.on_schema_change, self._select.compared
+            if state is None:
+                refuse_view(self._session, model)
+                self._drop_memories()
+        namespaces = list_namespaces(self._catalog)
+        for step in plan_table(name, spec, policy, state, namespaces, compared):
             for statement in step.statements:
                 self._session.sql(statement)
             noted = Noted(step.text, name) if step.is_takeover else None

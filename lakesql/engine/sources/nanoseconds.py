@@ -9,7 +9,7 @@ files have nanoseconds, the stream's files are read again, each with its own typ
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial, reduce
@@ -31,6 +31,7 @@ from lakesql.engine.spark.few_rows import changed_settings
 from lakesql.engine.spark.gateway import java_class
 from lakesql.engine.spark.internals import as_given, frame_of
 from lakesql.errors import RunError
+from lakesql.events import Emit, Noted
 from lakesql.source.pattern import escape_glob, listing_of, without_scheme
 
 READERS = 8
@@ -47,13 +48,13 @@ def with_nanoseconds(
     session: SparkSession,
     arrived: DataFrame,
     bindings: Sequence[StreamBinding],
-    say: Callable[[str], None] | None = None,
+    emit: Emit | None = None,
 ) -> DataFrame:
     """A batch's raw records, in which the files of each stream that has nanoseconds in
     one of them are read again.
 
-    If no file has nanoseconds, the frame itself. `say` is called with a text about how
-    many records lose digits.
+    If no file has nanoseconds, the frame itself. `emit` is told how many
+    records lose digits.
     """
     asked = [
         index for index, binding in enumerate(bindings) if binding.may_have_nanoseconds
@@ -80,8 +81,8 @@ def with_nanoseconds(
                 next(iter(files)),
             )
         ((index, kinds),) = owners.items()
-        if say is not None and bindings[index].stream.nanoseconds == "cut":
-            _tell_cut(session, bindings[index], kinds, say)
+        if emit is not None and bindings[index].stream.nanoseconds == "cut":
+            _tell_cut(session, bindings[index], kinds, emit)
         again.append(
             pack_one(_read_again(session, bindings[index], kinds), index, len(bindings))
         )
@@ -258,7 +259,7 @@ def _tell_cut(
     session: SparkSession,
     binding: StreamBinding,
     kinds: _Kinds,
-    say: Callable[[str], None],
+    emit: Emit,
 ) -> None:
     """Report how many records have timestamps whose digits are truncated, if any have.
     Only columns with nanoseconds are read."""
@@ -279,7 +280,7 @@ def _tell_cut(
                 paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
             )
             text = f"stream {binding.stream.name}: {of}: {count(found, 'record')} with digits below a microsecond, cut"
-            say(text)
+            emit(Noted(text))
 
 
 def _read_again(
